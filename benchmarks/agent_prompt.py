@@ -23,7 +23,7 @@ from wane.core import chars
 from wane.integrations.pydantic_ai import definitions_text
 
 
-def measured() -> list[tuple[str, int]]:
+def measure_prompt() -> list[tuple[str, int]]:
     info = first_request()
     own, total = chars(system_prompt()), chars(info.instructions or "")
     tools = {tool.name: chars(definitions_text([tool])) for tool in info.function_tools}
@@ -57,7 +57,7 @@ def first_request() -> AgentInfo:
 def missing(page: Path) -> list[str]:
     """Return the counts that a page lacks. It has no schema on its own."""
     text = page.read_text(encoding="utf-8")
-    rows = [(label, f"{tokens:,}") for label, tokens in measured() if "schema of" not in label]
+    rows = [(label, f"{tokens:,}") for label, tokens in measure_prompt() if "schema of" not in label]
     return [f"{label}: {tokens}" for label, tokens in rows if tokens not in text]
 
 
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
         for line in lines:
             print(f"{arguments[1]} lacks {line}")
         return int(bool(lines))
-    for label, tokens in measured():
+    for label, tokens in measure_prompt():
         print(f"{tokens:>6,}  {label}")
     return 0
 

@@ -94,7 +94,7 @@ def chat(messages: int, first: int = 0) -> Iterator[Message]:
         number += 1
 
 
-def written(name: str, message: Message) -> Message:
+def convert_message(name: str, message: Message) -> Message:
     if name == "openai":
         return message
     calls = message.get("tool_calls") or ()
@@ -120,10 +120,10 @@ def written(name: str, message: Message) -> Message:
 def history(name: str, messages: int) -> list[Message]:
     """Return this many messages, and more for the measured turns."""
     size = messages + 3 * TURNS
-    return [written(name, message) for message in islice(chat(size), size)]
+    return [convert_message(name, message) for message in islice(chat(size), size)]
 
 
-def settled(name: str, messages: list[Message], count: int) -> Conversation[Any]:
+def settle_conversation(name: str, messages: list[Message], count: int) -> Conversation[Any]:
     """Return a conversation that has taken in some messages and made its request."""
     conversation: Conversation[Any] = Conversation(name, budget=BUDGET, remind_at=None)
     conversation.host.ingest(messages[:count])
@@ -135,7 +135,7 @@ def turns(name: str, size: int, feed: Callable[[Conversation[Any], list[Message]
     """Return the seconds of turns: an answer and its result come in, and a request goes out."""
     messages = history(name, size)
     count = size + 1  # the first one is the user's, then answers and results take turns
-    conversation = settled(name, messages, count)
+    conversation = settle_conversation(name, messages, count)
     gc.collect()
     times = []
     for stop in range(count + 2, count + 2 * TURNS, 2):
@@ -147,18 +147,18 @@ def turns(name: str, size: int, feed: Callable[[Conversation[Any], list[Message]
     return times
 
 
-def appended(conversation: Conversation[Any], messages: list[Message], stop: int) -> None:
+def append_new(conversation: Conversation[Any], messages: list[Message], stop: int) -> None:
     """The host appends the new messages."""
     for message in messages[stop - 2 : stop]:
         conversation.append(message, input_tokens=1)
 
 
-def ingested(conversation: Conversation[Any], messages: list[Message], stop: int) -> None:
+def ingest_all(conversation: Conversation[Any], messages: list[Message], stop: int) -> None:
     """A framework passes its whole list of messages."""
     conversation.host.ingest(messages[:stop])
 
 
-def copied(conversation: Conversation[Any], messages: list[Message], stop: int) -> None:
+def ingest_copies(conversation: Conversation[Any], messages: list[Message], stop: int) -> None:
     """A framework passes all messages, each as a new object."""
     conversation.host.ingest([dict(message) for message in messages[:stop]])
 
@@ -172,7 +172,7 @@ def turn_table() -> Table:
     for size in SIZES:
         table.add_column(f"{size:,} messages", justify="right")
     table.add_column("ratio", justify="right")
-    ways = {"append": appended, "ingest, the same objects": ingested, "ingest, other objects": copied}
+    ways = {"append": append_new, "ingest, the same objects": ingest_all, "ingest, other objects": ingest_copies}
     for name in FORMATS:
         for way, feed in ways.items():
             medians = [statistics.median(turns(name, size, feed)) for size in SIZES]
@@ -247,10 +247,10 @@ def history_table() -> Table:
     rows: dict[str, list[str]] = {}
     for size in SIZES:
         messages = history("openai", size)[:size]
-        taking, conversation = timed(lambda m=messages: settled("openai", m, len(m)))
-        exporting, state = timed(conversation.state)
+        taking, conversation = time_work(lambda m=messages: settle_conversation("openai", m, len(m)))
+        exporting, state = time_work(conversation.state)
         other: Conversation[Any] = Conversation(budget=BUDGET)
-        restoring, done = timed(lambda o=other, s=state, m=messages: o.restore(s, m))
+        restoring, done = time_work(lambda o=other, s=state, m=messages: o.restore(s, m))
         assert done
         cells = {
             "take it in, each request passed through": f"{taking * 1e3:,.1f} ms",
@@ -265,7 +265,7 @@ def history_table() -> Table:
     return table
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+def time_work(work: Callable[[], Any]) -> tuple[float, Any]:
     gc.collect()
     start = time.process_time()
     outcome = work()
@@ -289,7 +289,7 @@ def bare_pass(regex: re.Pattern[str], texts: list[str]) -> None:
 def search_table() -> Table:
     messages = history("openai", SIZES[-1])[: SIZES[-1]]
     messages[3_002] = {**messages[3_002], "content": f"{messages[3_002]['content']}\nTOKEN-4711 at port 8443\n"}
-    conversation = settled("openai", messages, len(messages))
+    conversation = settle_conversation("openai", messages, len(messages))
     size = sum(len(str(message["content"])) for message in messages)
     table = Table(title=f"A search of {len(messages):,} messages, {size / 1e6:.0f} MB of text")
     table.add_column("pattern")
@@ -299,10 +299,12 @@ def search_table() -> Table:
     table.add_column("one bare pass of re", justify="right")
     hard = lines_of_words()
     for pattern in PATTERNS:
-        slow = min(timed(lambda p=pattern: search(p, hard))[0] for _ in range(5))
+        slow = min(time_work(lambda p=pattern: search(p, hard))[0] for _ in range(5))
         regex = re.compile(pattern, re.MULTILINE)
-        bare = min(timed(lambda r=regex: bare_pass(r, hard))[0] for _ in range(3))
-        seconds, answer = min((timed(lambda p=pattern: conversation.search(p)) for _ in range(5)), key=lambda it: it[0])
+        bare = min(time_work(lambda r=regex: bare_pass(r, hard))[0] for _ in range(3))
+        seconds, answer = min(
+            (time_work(lambda p=pattern: conversation.search(p)) for _ in range(5)), key=lambda it: it[0]
+        )
         said = escape(answer.split("\n", 1)[0][:40])
         table.add_row(
             escape(pattern), *(f"{seconds * 1e3:.0f} ms", said, f"{slow * 1e3:.0f} ms", f"{bare * 1e3:.0f} ms")

@@ -49,7 +49,7 @@ AGENTS: dict[str, Session] = {
 }
 
 
-def filled(messages: int, policy: Policy, agent: Session = session) -> ContextWindow:
+def fill_window(messages: int, policy: Policy, agent: Session = session) -> ContextWindow:
     """Return a window after a session, with a fit before every model call."""
     window = ContextWindow(BUDGET, policy)
     for items in agent(messages):
@@ -96,7 +96,7 @@ def turn_table() -> Table:
     for name, agent in AGENTS.items():
         smallest = None
         for size in SIZES:
-            window = filled(size, EVERY_TURN, agent)
+            window = fill_window(size, EVERY_TURN, agent)
             gc.collect()
             times = evicting_turns(window, agent)
             median, p99 = statistics.median(times), statistics.quantiles(times, n=100)[98]
@@ -110,7 +110,7 @@ def medians() -> dict[str, float]:
     """Return the median seconds of a turn that evicts, by agent, and the seconds of adding an item."""
     seconds: dict[str, float] = {}
     for name, agent in AGENTS.items():
-        window = filled(COMPARED, EVERY_TURN, agent)
+        window = fill_window(COMPARED, EVERY_TURN, agent)
         gc.collect()
         seconds[f"a turn of one {name}"] = statistics.median(evicting_turns(window, agent, COMPARED_TURNS))
     seconds[ADDED] = add_only()
@@ -158,10 +158,10 @@ def add_only() -> float:
 def ingest_table() -> Table:
     bare = 1 / add_only()
     start = time.process_time()
-    window = filled(INGESTED, Policy())
+    window = fill_window(INGESTED, Policy())
     living = window.item_count / (time.process_time() - start)
     tracemalloc.start()
-    window = filled(INGESTED, Policy())
+    window = fill_window(INGESTED, Policy())
     kept = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     rows = {

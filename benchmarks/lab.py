@@ -134,7 +134,7 @@ def reading() -> Table:
     with TemporaryDirectory() as folder:
         for format_ in (claude_code, codex, pi):
             path = Path(folder) / f"{format_.__name__}.jsonl"
-            size = written(path, format_())
+            size = write_lines(path, format_())
             done = subprocess.run([sys.executable, "-c", READ, str(path)], check=True, capture_output=True, text=True)
             seconds, peak, parts, calls = done.stdout.split()
             # Linux tells kilobytes, macOS bytes.
@@ -188,7 +188,7 @@ def folders(inside: Path) -> dict[str, Path]:
     made.mkdir(parents=True)
     for number in range(20):
         lines = ({**line, "sessionId": str(number)} for line in claude_code())
-        written(made / f"{number:08}-1111-4111-8111-111111111111.jsonl", lines, FILE_BYTES // 20)
+        write_lines(made / f"{number:08}-1111-4111-8111-111111111111.jsonl", lines, FILE_BYTES // 20)
     named = {"20 made ones": made.parent}
     recorded = sorted((SESSIONS.parent / "claude-code").glob("*.jsonl"))
     if recorded:
@@ -268,7 +268,7 @@ def report() -> Table:
     return table
 
 
-def written(path: Path, lines: Iterator[Line], least: int = FILE_BYTES) -> int:
+def write_lines(path: Path, lines: Iterator[Line], least: int = FILE_BYTES) -> int:
     """Write lines until the file is large enough, and return its bytes."""
     size = 0
     with path.open("w", encoding="utf-8") as file:

@@ -15,7 +15,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from wane.agent.sandbox import wall
-from wane.agent.sandbox.wall import Kind, Sandbox, supervised, supervisor_argv
+from wane.agent.sandbox.wall import Kind, Sandbox, specify_command, supervisor_argv
 
 RUNS = 30
 FILES = 5_000
@@ -38,7 +38,7 @@ def seconds(sandbox: Sandbox | None, directory: Path, temporary: Path) -> tuple[
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     own = time.process_time()
     environ = dict(os.environ)
-    spec = supervised(["/bin/sh", "-c", LINE])
+    spec = specify_command(["/bin/sh", "-c", LINE])
     if sandbox is not None:
         with TemporaryDirectory(dir=temporary) as folder:
             spec = sandbox.specification(LINE, os.environ, folder)

@@ -44,7 +44,7 @@ def never_ends(messages: int, *, first_episode: int = 0) -> Iterator[list[Item]]
     if not first_episode:
         yield [Item(Kind.USER, 40)]
         yield from _delimiter("start", action="start", name="all-of-it", type="act", dependencies=[])
-    yield from _unmarked(messages, first_episode)
+    yield from _unmarked_session(messages, first_episode)
 
 
 def never_starts(messages: int, *, first_episode: int = 0) -> Iterator[list[Item]]:
@@ -52,10 +52,10 @@ def never_starts(messages: int, *, first_episode: int = 0) -> Iterator[list[Item
     yield [Item(Kind.SYSTEM, 200)]
     if not first_episode:
         yield [Item(Kind.USER, 40)]
-    yield from _unmarked(messages, first_episode)
+    yield from _unmarked_session(messages, first_episode)
 
 
-def _unmarked(messages: int, first: int) -> Iterator[list[Item]]:
+def _unmarked_session(messages: int, first: int) -> Iterator[list[Item]]:
     made = 0
     for number in count(first):
         tools = ("grep", "read_file", "edit_file", "shell")

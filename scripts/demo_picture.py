@@ -56,7 +56,7 @@ def film() -> list[Frame]:
     return frames
 
 
-def picked(frames: Sequence[Frame], count: int = FRAMES) -> list[Frame]:
+def pick_frames(frames: Sequence[Frame], count: int = FRAMES) -> list[Frame]:
     """Return some frames, at equal distances, and the last."""
     return [frames[round(at * (len(frames) - 1) / (count - 1))] for at in range(count)]
 
@@ -112,4 +112,4 @@ def _colours(style: Style) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(svg(picked(film())), encoding="utf-8")
+    Path(sys.argv[1]).write_text(svg(pick_frames(film())), encoding="utf-8")

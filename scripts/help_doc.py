@@ -16,7 +16,7 @@ from typing import Final
 from generated import write_or_check
 from wane.cli.flags import VERSION
 from wane.cli.parser import Command, is_literal, paragraphs
-from wane.cli.registry import AGENT, RESEARCH, installed
+from wane.cli.registry import AGENT, RESEARCH, find_commands
 from wane.flags import Flag
 
 MADE: Final = "<!-- Made by scripts/help_doc.py from the help texts; run `make docs` to update it. -->\n"
@@ -27,7 +27,7 @@ FOLDER: Final = "commands"
 def documents(path: Path) -> dict[Path, str]:
     """Return all pages by their paths, from the path of the one that lists them."""
     grouped: dict[str, list[Command]] = {}
-    for command in installed()[0]:
+    for command in find_commands()[0]:
         grouped.setdefault(command.name.partition(" ")[0], []).append(command)
     pages = {path: listing(grouped)}
     for name, commands in grouped.items():
@@ -38,12 +38,12 @@ def documents(path: Path) -> dict[Path, str]:
 def listing(grouped: dict[str, list[Command]]) -> str:
     """Return the page that lists the commands, with the agent's own options."""
     rows = []
-    groups = installed()[1]
+    groups = find_commands()[1]
     for name, commands in grouped.items():
         inner = [f"`{command.name.partition(' ')[2]}`" for command in commands if command.name != name]
         summary = paragraphs(groups[name])[0] if name in groups else commands[0].summary
         further = f": {', '.join(inner)}" if inner else ""
-        rows.append(f"| [`{name}`]({FOLDER}/{name}.md){further} | {escaped(summary)} |")
+        rows.append(f"| [`{name}`]({FOLDER}/{name}.md){further} | {escape_cell(summary)} |")
     return "\n".join(
         (
             "# Commands\n",
@@ -85,11 +85,11 @@ def section(command: Command, level: str, extra: Iterable[Flag] = (), note: str 
         yield from (line.removeprefix("  ") for line in lines)
         yield "```\n"
     yield "| option | meaning |\n|---|---|"
-    yield from (f"| `{flag.usage}` | {escaped(flag.help)} |" for flag in (*command.flags, *extra))
+    yield from (f"| `{flag.usage}` | {escape_cell(flag.help)} |" for flag in (*command.flags, *extra))
     yield ""
 
 
-def escaped(text: str) -> str:
+def escape_cell(text: str) -> str:
     """Return a text for a cell of a table, on one line."""
     return " ".join(text.split()).replace("|", "&#124;")
 

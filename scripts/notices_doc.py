@@ -31,11 +31,11 @@ def table(client: str, rows: Iterable[NoticeMark]) -> Iterator[str]:
     for row in rows:
         what = f"{row.what} (**the user's**)" if row.form is Form.PERSON else row.what
         where = "system messages" if row.system else "any"
-        yield f"| {what} | {how(row)} | {where} | {stated(row)} | {row.source} |"
+        yield f"| {what} | {how(row)} | {where} | {describe_standing(row)} | {row.source} |"
     yield ""
 
 
-def stated(row: NoticeMark) -> str:
+def describe_standing(row: NoticeMark) -> str:
     """Describe what a notice with a mark states for as long as it is in force."""
     if row.standing is None:
         return ""

@@ -50,7 +50,7 @@ def place(path: Path, root: Path) -> str | None:
     return inside.removeprefix("docs/") if inside.startswith("docs/") else FROM_ROOT.get(inside)
 
 
-def moved(text: str, source: Path, target: str, root: Path) -> str:
+def adapt_links(text: str, source: Path, target: str, root: Path) -> str:
     """Return a page's text with its links adapted to its path on the site."""
 
     def link(match: re.Match[str]) -> str:
@@ -83,7 +83,7 @@ def gather(folder: Path, root: Path = ROOT) -> None:
     pages += [(root / page, to) for page, to in FROM_ROOT.items()]
     for source, target in pages:
         (folder / target).parent.mkdir(parents=True, exist_ok=True)
-        text = moved(source.read_text(encoding="utf-8"), source, target, root)
+        text = adapt_links(source.read_text(encoding="utf-8"), source, target, root)
         head = UNSEARCHED if source.name == "CHANGELOG.md" else ""
         (folder / target).write_text(f"{head}{text}", encoding="utf-8")
 
@@ -93,13 +93,13 @@ def on_site(root: Path) -> list[Path]:
     return [page for page in sorted((root / "docs").rglob("*.md")) if place(page, root) is not None]
 
 
-def listed(nav: Any) -> set[str]:
+def list_pages(nav: Any) -> set[str]:
     """Return the pages of a navigation, or of a part of one."""
     if isinstance(nav, str):
         return {nav}
     pages: set[str] = set()
     for part in nav.values() if isinstance(nav, dict) else nav:
-        pages |= listed(part)
+        pages |= list_pages(part)
     return pages
 
 
@@ -113,13 +113,13 @@ def guide_words(root: Path = ROOT) -> dict[str, int]:
     """Return the number of words of each page in the navigation's part `Guide`, by its path on the site."""
     (guide,) = (part["Guide"] for part in navigation(root) if "Guide" in part)
     sources = {to: page for page, to in FROM_ROOT.items()}
-    files = {page: root / sources.get(page, f"docs/{page}") for page in sorted(listed(guide))}
+    files = {page: root / sources.get(page, f"docs/{page}") for page in sorted(list_pages(guide))}
     return {page: len(file.read_text(encoding="utf-8").split()) for page, file in files.items()}
 
 
 def problems(root: Path = ROOT) -> list[str]:
     """Return the pages that the navigation lacks, and its entries without a page."""
-    nav = listed(navigation(root))
+    nav = list_pages(navigation(root))
     pages = {page.relative_to(root / "docs").as_posix() for page in on_site(root)}
     pages |= set(FROM_ROOT.values())
     return [

@@ -13,16 +13,16 @@ from tests.oracle import (
     Reading,
     Rules,
     State,
-    abandoned,
     assistant_messages,
     eligible,
     exempt,
     fixed_items,
     innermost,
-    kept,
+    is_abandoned,
+    is_kept,
+    is_settled,
     read,
     run_pass,
-    settled,
     visible,
 )
 from wane.core import ContextWindow, Episode, FitReport, Item, Kind, Mark, Pinned, Policy
@@ -134,7 +134,7 @@ class Life:
                 self.ratio = max(0.5, min(4.0, input_tokens / self.sent))
             self.drift = input_tokens - self.sent * self.ratio
 
-    def pinned(self) -> Pinned:
+    def find_pinned(self) -> Pinned:
         """R13: what no pass could take now, by what holds it."""
         reading = self.reading
         tokens: dict[str, int] = {}
@@ -143,7 +143,7 @@ class Life:
             tokens[holder] = tokens.get(holder, 0) + self.items[index].tokens
         tokens.pop("evictable", 0)
         name = ", ".join(str(episode.name) for episode in reading.open) or None
-        scaled = {holder: self.meter.scaled(held) for holder, held in tokens.items()}
+        scaled = {holder: self.meter.scale_tokens(held) for holder, held in tokens.items()}
         return Pinned(overhead=self.meter.total(0), active_name=name, **scaled)
 
 
@@ -154,18 +154,18 @@ def _holder(reading: Reading, state: State, rules: Rules, index: int) -> str:
         return reading.beside[index]
     if owner is None:
         return {Kind.USER: "user", Kind.NOTICE: "notices"}.get(kind, "system")
-    if owner.type == "task" and not state.removed(owner):
+    if owner.type == "task" and not state.is_removed(owner):
         return "tasks"
     if exempt(owner, rules):
         return "prologue"
     if owner in reading.open:
         return "active"
-    if not settled(reading, owner):
+    if not is_settled(reading, owner):
         return "unsettled"
-    if state.removed(owner):
+    if state.is_removed(owner):
         described = owner.type != "act" and index in owner.closing and owner.number not in state.dropped
         return "descriptions" if described else "needed"
-    if kept(rules, owner):
+    if is_kept(rules, owner):
         return "kept"
     return "evictable" if eligible(reading, state, rules, owner) else "needed"
 
@@ -179,7 +179,7 @@ def summary(window: ContextWindow) -> dict[str, object]:
         "active": window.active and window.active.number,
         "task": window.task and window.task.number,
         "open": [episode.number for episode in window.open],
-        "episodes": [_shown(episode) for episode in window.episodes],
+        "episodes": [_episode_fields(episode) for episode in window.episodes],
         "pinned": window.pinned,
         "notices": window.notices,
         "index": window.index,
@@ -187,7 +187,7 @@ def summary(window: ContextWindow) -> dict[str, object]:
     }
 
 
-def _shown(episode: Episode) -> tuple[object, ...]:
+def _episode_fields(episode: Episode) -> tuple[object, ...]:
     names = "number name type implicit closed removed level dependencies tokens description abandoned"
     return (*(getattr(episode, name) for name in names.split()), episode.task and episode.task.number)
 
@@ -204,21 +204,21 @@ def assert_agree(window: ContextWindow, life: Life) -> None:
     assert [episode.number for episode in window.open] == [episode.number for episode in reading.open]
     expected = []
     for ep in reading.episodes:
-        if state.removed(ep):
+        if state.is_removed(ep):
             continue
         held = sum(life.items[one].tokens for one in ep.members if one in shown and one not in reading.beside)
         level = state.reached.get(ep.number, "none")
         expected.append(
             (
                 *(ep.number, ep.name, ep.type, ep.implicit, ep.closed, False, level, ep.dependencies, held),
-                *(ep.description, abandoned(ep), ep.task and ep.task.number),
+                *(ep.description, is_abandoned(ep), ep.task and ep.task.number),
             )
         )
-    assert [_shown(episode) for episode in window.episodes] == expected
+    assert [_episode_fields(episode) for episode in window.episodes] == expected
     notices: dict[int, int] = {}
     for index in shown:
         if life.items[index].kind is Kind.NOTICE and (owner := reading.owner.get(index)):
-            notices[owner.number] = notices.get(owner.number, 0) + life.meter.scaled(life.items[index].tokens)
+            notices[owner.number] = notices.get(owner.number, 0) + life.meter.scale_tokens(life.items[index].tokens)
     assert window.notices == notices
     fixed = fixed_items(reading, state, rules_of(window.policy, window.budget))
     assert window.fixed_head == next((n for n, index in enumerate(shown) if index not in fixed), len(shown))

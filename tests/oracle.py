@@ -123,7 +123,7 @@ def start_is_accepted(arguments: Mapping[str, Any], episodes: Sequence[Ep], task
     """R3, R17: the start."""
     named = [episode for episode in episodes if not episode.implicit]
     explored = {episode.name for episode in named if episode.type == "expl" and episode.closed}
-    if hosted(named) or any(not episode.closed for episode in named if episode.type != "task"):
+    if is_hosted(named) or any(not episode.closed for episode in named if episode.type != "task"):
         return False
     if "name" not in arguments or arguments["name"] in {episode.name for episode in named}:
         return False
@@ -139,18 +139,18 @@ def open_tasks(episodes: Iterable[Ep]) -> list[Ep]:
     return [episode for episode in episodes if episode.type == "task" and not episode.closed]
 
 
-def ended(arguments: Mapping[str, Any], episodes: Sequence[Ep]) -> Ep | None:
+def find_ended(arguments: Mapping[str, Any], episodes: Sequence[Ep]) -> Ep | None:
     """R3, R17: what an end ends, if it is accepted: the active episode, or the innermost task by its name."""
     open_ones = [episode for episode in episodes if not episode.implicit and not episode.closed]
     active = [episode for episode in open_ones if episode.type != "task"] or open_ones[-1:]
-    if not active or hosted(episodes):
+    if not active or is_hosted(episodes):
         return None
     default = None if active[0].type == "task" else active[0].name
     accepted = arguments.get("name", default) == active[0].name and rightly_described(arguments, active[0])
     return active[0] if accepted else None
 
 
-def hosted(episodes: Iterable[Ep]) -> bool:
+def is_hosted(episodes: Iterable[Ep]) -> bool:
     """R18: whether the host has something open, so that the model can mark nothing."""
     return any(episode.host and not episode.closed for episode in episodes)
 
@@ -246,7 +246,7 @@ def read(items: Sequence[Item], tasks: bool = False, marks: Marks | None = None)
                 reading.owner[call].closing.append(index)
             if item.person:  # R21
                 reading.fixed |= {call, index}
-            elif item.loads and offered(items, index):  # R15
+            elif item.loads and is_offered(items, index):  # R15
                 reading.fixed |= {call, index}
                 reading.loaded |= {call, index}
             if item.person or item.loads:
@@ -273,9 +273,9 @@ def read(items: Sequence[Item], tasks: bool = False, marks: Marks | None = None)
         if not in_force(items, index):
             _give(reading, index, stood_in[index])
             reading.stood.add(index)
-    reading.beside = dict.fromkeys(demanded(reading, reading.loaded), "loaded")
+    reading.beside = dict.fromkeys(find_demanded(reading, reading.loaded), "loaded")
     said = {index for index, item in enumerate(items) if item.kind is Kind.USER}
-    reading.beside |= dict.fromkeys(demanded(reading, said | reading.fixed - reading.loaded), "user")
+    reading.beside |= dict.fromkeys(find_demanded(reading, said | reading.fixed - reading.loaded), "user")
     return reading
 
 
@@ -288,7 +288,7 @@ def needs_of(items: Sequence[Item]) -> list[set[int]]:
     return needs
 
 
-def demanded(reading: Reading, indexes: Iterable[int]) -> set[int]:
+def find_demanded(reading: Reading, indexes: Iterable[int]) -> set[int]:
     """R12: members with all that must stay as long as they do."""
     out: set[int] = set()
     more = set(indexes)
@@ -307,7 +307,7 @@ def in_force(items: Sequence[Item], index: int) -> bool:
     return any(Standing(one.kind) not in later for one in items[index].standing)
 
 
-def offered(items: Sequence[Item], index: int) -> bool:
+def is_offered(items: Sequence[Item], index: int) -> bool:
     """R15: whether a tool that an item loaded has not been withdrawn since."""
     withdrawn = {tool for item in items[index + 1 :] for tool in item.withdraws}
     return not withdrawn.issuperset(items[index].loads)
@@ -349,7 +349,7 @@ def _mark(reading: Reading, marks: Sequence[Mark], index: int) -> None:
 def _was_fixed(reading: Reading, result: int, index: int) -> bool:
     """R15, R21: whether nothing took a result when the history held so many items."""
     items = reading.items[:index]
-    return items[result].person or (bool(items[result].loads) and offered(items, result))
+    return items[result].person or (bool(items[result].loads) and is_offered(items, result))
 
 
 def _enter(reading: Reading, scope: Ep | None) -> None:
@@ -381,7 +381,7 @@ def around(episode: Ep) -> list[Ep]:
     return [] if episode.task is None else [episode.task, *around(episode.task)]
 
 
-def abandoned(episode: Ep) -> bool:
+def is_abandoned(episode: Ep) -> bool:
     """R17: whether it is an abandoned task, or in one."""
     return any(one.given_up for one in (episode, *around(episode)))
 
@@ -410,7 +410,7 @@ def _delimit(reading: Reading, index: int, item: Item) -> bool:
             reading.task = episode if episode.type == "task" else reading.task
             _give(reading, index, episode)
     elif action == "end":
-        ending = ended(arguments, reading.episodes)
+        ending = find_ended(arguments, reading.episodes)
         accepted = ending is not None
         if ending is not None:
             if ending.type == "task" and reading.unmarked:
@@ -443,7 +443,7 @@ class State:
     dropped: frozenset[int] = frozenset()
     skipped: frozenset[int] = frozenset()
 
-    def removed(self, episode: Ep) -> bool:
+    def is_removed(self, episode: Ep) -> bool:
         """Whether the episode has reached the last level."""
         return self.reached.get(episode.number) == "remove"
 
@@ -454,7 +454,7 @@ def latest_message(items: Sequence[Item]) -> int:
     return messages[-1].start if messages else 0
 
 
-def settled(reading: Reading, episode: Ep) -> bool:
+def is_settled(reading: Reading, episode: Ep) -> bool:
     """R6."""
     calls = [index for index in episode.members if reading.items[index].kind is Kind.CALL]
     answered = all(call in reading.partner for call in calls)
@@ -463,16 +463,16 @@ def settled(reading: Reading, episode: Ep) -> bool:
     return episode.closed and answered and ended and max(episode.members, default=-1) < latest
 
 
-def protected(reading: Reading, episode: Ep) -> int:
+def protected_start(reading: Reading, episode: Ep) -> int:
     """R13, R16, R18: where the latest assistant message begins; for an open episode, the latest with a part in it."""
     within = [m.start for m in assistant_messages(reading.items) if not set(m).isdisjoint(episode.members)]
     return within[-1] if within and not episode.closed else latest_message(reading.items)
 
 
-def needed(reading: Reading, state: State, episode: Ep) -> bool:
+def is_needed(reading: Reading, state: State, episode: Ep) -> bool:
     """Whether an act that declares it has not been removed (R7, R11, R16) nor given up with its task (R17)."""
     dependents = [other for other in reading.episodes if not episode.implicit and episode.name in other.dependencies]
-    return not all(state.removed(other) or abandoned(other) for other in dependents)
+    return not all(state.is_removed(other) or is_abandoned(other) for other in dependents)
 
 
 def exempt(episode: Ep, rules: Rules) -> bool:
@@ -480,15 +480,15 @@ def exempt(episode: Ep, rules: Rules) -> bool:
     return episode.prologue and rules.prologue == "whole"
 
 
-def kept(rules: Rules, episode: Ep) -> bool:
+def is_kept(rules: Rules, episode: Ep) -> bool:
     """R23: whether a person keeps it."""
     return rules.choices.get(episode.number) == "keep"
 
 
 def eligible(reading: Reading, state: State, rules: Rules, episode: Ep) -> bool:
     """R7, R23."""
-    free = episode.type != "task" and not state.removed(episode) and not needed(reading, state, episode)
-    return free and settled(reading, episode) and not exempt(episode, rules) and not kept(rules, episode)
+    free = episode.type != "task" and not state.is_removed(episode) and not is_needed(reading, state, episode)
+    return free and is_settled(reading, episode) and not exempt(episode, rules) and not is_kept(rules, episode)
 
 
 def let_go(reading: Reading, state: State, rules: Rules) -> list[Ep]:
@@ -506,8 +506,8 @@ def last_use(reading: Reading, episode: Ep) -> int:
 def choose(reading: Reading, state: State, rules: Rules, spared: Iterable[int] = ()) -> Ep | None:
     """R8; R17: what was abandoned goes first, spared or not."""
     candidates = [episode for episode in reading.episodes if eligible(reading, state, rules, episode)]
-    candidates = [episode for episode in candidates if episode.number not in spared or abandoned(episode)]
-    candidates = [episode for episode in candidates if abandoned(episode)] or candidates
+    candidates = [episode for episode in candidates if episode.number not in spared or is_abandoned(episode)]
+    candidates = [episode for episode in candidates if is_abandoned(episode)] or candidates
     if rules.order == "paper":
         candidates.sort(key=lambda episode: (episode.type != "act", episode.number))
     else:
@@ -536,8 +536,8 @@ def fixed_tokens(reading: Reading, state: State, rules: Rules, meter: Meter) -> 
     by_kind: dict[str, int] = {}
     for index, kind in fixed_items(reading, state, rules).items():
         by_kind[kind] = by_kind.get(kind, 0) + reading.items[index].tokens
-    system = meter.total(0) + meter.scaled(by_kind.pop("system", 0))
-    return max(0, system) + sum(meter.scaled(tokens) for tokens in by_kind.values())
+    system = meter.total(0) + meter.scale_tokens(by_kind.pop("system", 0))
+    return max(0, system) + sum(meter.scale_tokens(tokens) for tokens in by_kind.values())
 
 
 def share_of(budget: int, share: float) -> Fraction:
@@ -554,7 +554,7 @@ def budget_used(rules: Rules, fixed: int) -> int:
     return max(rules.budget, wanted if rules.window is None else min(wanted, rules.window))
 
 
-def guarded(reading: Reading, state: State, rules: Rules, meter: Meter, fixed: int) -> set[int]:
+def guarded_episodes(reading: Reading, state: State, rules: Rules, meter: Meter, fixed: int) -> set[int]:
     """R10: the newest episodes, for as long as all of them that may leave fits into the guard.
 
     The budget of `rules` is the one that is used.
@@ -567,7 +567,7 @@ def guarded(reading: Reading, state: State, rules: Rules, meter: Meter, fixed: i
     out: set[int] = set()
     shown = 0
     for episode in reversed(reading.episodes):
-        if state.removed(episode) or episode.type == "task" or abandoned(episode):
+        if state.is_removed(episode) or episode.type == "task" or is_abandoned(episode):
             continue
         shown += sum(tokens[one] for one in episode.members if one in tokens and one not in reading.beside)
         if shown > spared or spared <= 0:
@@ -656,7 +656,7 @@ def leaving(
 def exchange(reading: Reading, state: State, rules: Rules, index: int, clause: str) -> set[int]:
     """R16: an item that overflow may take in (b), (c) or (d) with all that must leave with it; none if it must stay."""
     episode = reading.owner[index]
-    latest = protected(reading, episode)
+    latest = protected_start(reading, episode)
     held = due(reading, state, rules.tool_classes)
 
     def loose(one: int) -> str | None:
@@ -667,12 +667,12 @@ def exchange(reading: Reading, state: State, rules: Rules, index: int, clause: s
         if item.kind is Kind.TEXT:
             return "d"
         if item.kind in (Kind.REASONING, Kind.NOTICE):
-            return None if settled(reading, episode) else "b"
+            return None if is_settled(reading, episode) else "b"
         if item.kind is not Kind.CALL or reading.verdicts.get(one) or reading.partner.get(one, latest) >= latest:
             return None
         if tool_class(reading, one, rules.tool_classes) == "durable":
             return "c"
-        return None if settled(reading, episode) else "b"
+        return None if is_settled(reading, episode) else "b"
 
     if loose(index) != clause:
         return set()
@@ -728,7 +728,7 @@ class Meter:
         """What a request with items of so many tokens holds."""
         return round((tokens + self.overhead) * self.ratio + self.drift)
 
-    def scaled(self, tokens: int) -> int:
+    def scale_tokens(self, tokens: int) -> int:
         """What items of so many tokens hold."""
         return round(tokens * self.ratio)
 
@@ -770,7 +770,7 @@ class Pass:
         self.steps: list[Line] = []
         self.fixed = fixed_tokens(self.reading, state, rules, meter)
         self.rules = replace(rules, budget=budget_used(rules, self.fixed))
-        self.spared = guarded(self.reading, state, self.rules, meter, self.fixed)
+        self.spared = guarded_episodes(self.reading, state, self.rules, meter, self.fixed)
 
     def total(self, evicted: int = 0) -> int:
         """Tokens of the view, with what is sent besides it: an index of evicted content may hold some (R20)."""
@@ -814,12 +814,12 @@ class Pass:
         covered = due(replace(self.reading, fixed=set()), self.state, self.rules.tool_classes)
         self.state = replace(self.state, skipped=self.state.skipped | covered & self.reading.loaded)
 
-    def described(self) -> list[Ep]:
+    def described_episodes(self) -> list[Ep]:
         """R11: the removed that keep their closing pair, oldest first; R17: explorations, inner tasks, outer ones."""
         keeping = [
             episode
             for episode in self.reading.episodes
-            if self.state.removed(episode) and episode.closing and episode.type != "act"
+            if self.state.is_removed(episode) and episode.closing and episode.type != "act"
             if episode.number not in self.state.dropped
         ]
         return sorted(keeping, key=lambda one: (one.type == "task", -len(around(one)) if one.type == "task" else 0))
@@ -830,29 +830,35 @@ class Pass:
         while emptied := [episode for episode in among if self.is_empty(episode)]:
             task = emptied[0]
             self.strip(task, "remove")
-            described = [one for one in self.described() if self.heir(one) is task]
+            described = [one for one in self.described_episodes() if self.heir(one) is task]
             for one in sorted(described, key=lambda one: one.number):
                 self.move(one, "description", replace(self.state, dropped=self.state.dropped | {one.number}))
 
     def heir(self, episode: Ep) -> Ep | None:
         """R17 (b): the task whose closing pair stays in place of an episode's: not one that a host left without any."""
         task = episode.task
-        while task is not None and self.state.removed(task) and not task.closing:
+        while task is not None and self.state.is_removed(task) and not task.closing:
             task = task.task
         return task
 
     def is_empty(self, task: Ep) -> bool:
         """R17 (b): whether a task has ended, and nothing of what was in it is left but what no act needs."""
-        if task.type != "task" or self.state.removed(task) or not settled(self.reading, task):
+        if task.type != "task" or self.state.is_removed(task) or not is_settled(self.reading, task):
             return False
         inside = [one for one in self.reading.episodes if one.task is task]
-        needs = [one for one in self.described() if self.heir(one) is task and needed(self.reading, self.state, one)]
-        return all(self.state.removed(one) for one in inside) and not needs
+        needs = [
+            one
+            for one in self.described_episodes()
+            if self.heir(one) is task and is_needed(self.reading, self.state, one)
+        ]
+        return all(self.state.is_removed(one) for one in inside) and not needs
 
     def drop_while(self, excess: Callable[[], bool]) -> None:
         """R11: drop descriptions that no act needs, oldest first, for as long as there is an excess."""
         while self.rules.share is not None and excess():
-            free = [episode for episode in self.described() if not needed(self.reading, self.state, episode)]
+            free = [
+                episode for episode in self.described_episodes() if not is_needed(self.reading, self.state, episode)
+            ]
             if not free:
                 break
             dropped = self.state.dropped | {free[0].number}
@@ -860,8 +866,10 @@ class Pass:
 
     def too_much_described(self) -> bool:
         """R11: whether the closing pairs hold more than their share."""
-        held = sum(self.reading.items[index].tokens for episode in self.described() for index in episode.closing)
-        return self.meter.scaled(held) > self.rules.budget * (self.rules.share or 0.0)
+        held = sum(
+            self.reading.items[index].tokens for episode in self.described_episodes() for index in episode.closing
+        )
+        return self.meter.scale_tokens(held) > self.rules.budget * (self.rules.share or 0.0)
 
     def overdue(self, episode: Ep, level: str) -> set[int]:
         """R15: what stood in view while its episode passed the level at which it goes."""
@@ -908,10 +916,10 @@ class Pass:
     def overflow(self) -> None:
         """R16."""
         reading, state = self.reading, self.state
-        alive = [one for one in reading.episodes if not state.removed(one) and one.type != "task"]
-        alive = [one for one in alive if not kept(self.rules, one)]
-        wanted = [e for e in alive if settled(reading, e) and needed(reading, state, e)]
-        unfinished = [e for e in alive if not settled(reading, e) and not exempt(e, self.rules)]
+        alive = [one for one in reading.episodes if not state.is_removed(one) and one.type != "task"]
+        alive = [one for one in alive if not is_kept(self.rules, one)]
+        wanted = [e for e in alive if is_settled(reading, e) and is_needed(reading, state, e)]
+        unfinished = [e for e in alive if not is_settled(reading, e) and not exempt(e, self.rules)]
         for episode in wanted:
             reached = self.state.reached.get(episode.number)
             for level in LEVELS["expl"][LEVELS["expl"].index(reached) + 1 if reached else 0 : -1]:

@@ -32,7 +32,7 @@ from tests.oracle import (
     State,
     arguments_of,
     assistant_messages,
-    ended,
+    find_ended,
     items_of,
     open_tasks,
     read,
@@ -215,7 +215,7 @@ def moves() -> st.SearchStrategy[Turn | Word]:
 
 
 @cache
-def reminded() -> st.SearchStrategy[Turn | Word]:
+def steps_with_notices() -> st.SearchStrategy[Turn | Word]:
     """Short episodes with many notices among them."""
     return often((2, steps()), (1, st.builds(Word, role=st.just("notice"), size=sizes())))
 
@@ -320,7 +320,7 @@ class Author:
         if arguments.get("action") == "start" and start_is_accepted(arguments, self.episodes, self.tasks):
             named = Ep(len(self.episodes), arguments["name"], arguments["type"], implicit=False)
             self.episodes.append(named)
-        elif arguments.get("action") == "end" and (ending := ended(arguments, self.episodes)):
+        elif arguments.get("action") == "end" and (ending := find_ended(arguments, self.episodes)):
             ending.closed = True
 
 
@@ -345,7 +345,7 @@ def sessions(draw: st.DrawFn, *, max_moves: int = 30, tasks: bool = False) -> li
     opening = draw(st.sampled_from(([], [Word("system", 8)], [Word("system", 8), Word("user", 20)])))
     # Short ones find the corners, long ones fill the graph.
     length = draw(often((1, st.integers(0, 6)), (2, st.integers(max_moves // 2, max_moves))))
-    move = draw(st.sampled_from((moves(), moves(), steps(), reminded())))
+    move = draw(st.sampled_from((moves(), moves(), steps(), steps_with_notices())))
     return write([*opening, *draw(st.lists(move, min_size=length, max_size=length))], tasks=tasks)
 
 

@@ -14,22 +14,22 @@ ROOT = Path(wane.__file__).parents[2]
 FOLDERS = ("src", "scripts", "benchmarks", "research/src", "research/benchmarks", "research/case-studies")
 
 
-def nested(node: ast.AST, *, inside: bool = False) -> Iterator[int]:
+def nested_lines(node: ast.AST, *, inside: bool = False) -> Iterator[int]:
     """Yield the lines of the comprehensions and conditional expressions within another one.
 
     One pattern reads well and may stay: a plain loop whose element is one of two, `[a if c else b for x in xs]`.
     """
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.IfExp):
-            yield from nested(child, inside=inside)
+            yield from nested_lines(child, inside=inside)
             continue
         if inside:
             yield child.lineno
         elif chooses(child):
-            yield from nested(child.elt, inside=True)
-            yield from nested(child.generators[0], inside=True)
+            yield from nested_lines(child.elt, inside=True)
+            yield from nested_lines(child.generators[0], inside=True)
         else:
-            yield from nested(child, inside=True)
+            yield from nested_lines(child, inside=True)
 
 
 def chooses(node: ast.AST) -> bool:
@@ -44,5 +44,5 @@ def test_expressions_are_not_nested(folder: str) -> None:
     lines = []
     for path in sorted((ROOT / folder).rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        lines += [f"{path.relative_to(ROOT)}:{line}" for line in nested(tree)]
+        lines += [f"{path.relative_to(ROOT)}:{line}" for line in nested_lines(tree)]
     assert not lines, f"write the loop, or name the inner value: {', '.join(lines[:20])}"

@@ -25,7 +25,7 @@ def work(rounds: int = 5) -> list[Message]:
     return [*messages, {"role": "assistant", "content": "Done."}]
 
 
-def marked(**arguments: Any) -> list[Message]:
+def mark_messages(**arguments: Any) -> list[Message]:
     """A `delimiter` call with its result."""
     body = {"name": "delimiter", "arguments": json.dumps(arguments)}
     call = {"role": "assistant", "tool_calls": [{"id": "d", "function": body}]}
@@ -80,9 +80,9 @@ def test_the_agent_s_own_marks_are_taken_where_it_made_any() -> None:
 
 def test_a_call_that_was_refused_marks_nothing() -> None:
     messages = work()
-    refused = [*messages[:1], *marked(action="end"), *messages[1:]]
+    refused = [*messages[:1], *mark_messages(action="end"), *messages[1:]]
     assert wane.plan(refused, budget=1_500).inferred
-    accepted = [*messages[:1], *marked(action="start", name="look", type="expl"), *messages[1:]]
+    accepted = [*messages[:1], *mark_messages(action="start", name="look", type="expl"), *messages[1:]]
     assert not wane.plan(accepted, budget=1_500).inferred
 
 
@@ -99,7 +99,11 @@ def test_who_marks_episodes_can_be_said() -> None:
     assert not wane.plan(work(), budget=1_500, annotate="model").inferred
     assert wane.plan(work(), budget=1_500, annotate="infer").inferred
     # The agent is the authority from its first mark on.
-    late = [*work()[:-1], *marked(action="start", name="look", type="expl"), {"role": "assistant", "content": "Done."}]
+    late = [
+        *work()[:-1],
+        *mark_messages(action="start", name="look", type="expl"),
+        {"role": "assistant", "content": "Done."},
+    ]
     names = [episode.name for episode in wane.plan(late, budget=1_500, annotate="infer").episodes]
     assert names[0] != "look"
     assert names[-1] == "look"

@@ -185,21 +185,21 @@ MESSAGES: list[Message] = [
 
 
 @pytest.fixture
-def lived() -> list[Record]:
+def session_records() -> list[Record]:
     agent = Agent.start(ConfigRecord(60, Policy.paper()))
     agent.live(MESSAGES, 0)
     return agent.records
 
 
-def test_what_is_recorded_of_a_session(lived: list[Record], tmp_path: Any) -> None:
-    kinds = " ".join(record.kind for record in lived)
+def test_what_is_recorded_of_a_session(session_records: list[Record], tmp_path: Any) -> None:
+    kinds = " ".join(record.kind for record in session_records)
     assert kinds == (
         "config message usage message message message"
         " pass usage message message pass usage message message pass usage message"
     )
-    assert any(record.steps for record in lived if isinstance(record, PassRecord))
-    records = read(begin(tmp_path, lived)).records
-    assert [replace(record, at=None) for record in records] == lived
+    assert any(record.steps for record in session_records if isinstance(record, PassRecord))
+    records = read(begin(tmp_path, session_records)).records
+    assert [replace(record, at=None) for record in records] == session_records
     again = back(records)
     assert (again.messages, again.strategy, again.by_episode) == (MESSAGES, "cwl", True)
     assert [(e.name, e.type, e.description) for e in again.episodes if e.name] == [
@@ -207,9 +207,13 @@ def test_what_is_recorded_of_a_session(lived: list[Record], tmp_path: Any) -> No
     ]
 
 
-def test_notes_change_nothing(lived: list[Record]) -> None:
-    noted = [record for pair in zip(lived, [NoteRecord("x")] * len(lived), strict=True) for record in pair]
-    assert state(back(noted).engine) == state(back(lived).engine)
+def test_notes_change_nothing(session_records: list[Record]) -> None:
+    noted = [
+        record
+        for pair in zip(session_records, [NoteRecord("x")] * len(session_records), strict=True)
+        for record in pair
+    ]
+    assert state(back(noted).engine) == state(back(session_records).engine)
 
 
 def test_nothing_recorded_is_an_empty_window() -> None:
@@ -217,11 +221,11 @@ def test_nothing_recorded_is_an_empty_window() -> None:
     assert (empty.engine.item_count, empty.strategy, empty.messages) == (0, None, [])
 
 
-def test_passes_are_told_after_another_strategy_took_over(lived: list[Record]) -> None:
-    before = back(lived)
+def test_passes_are_told_after_another_strategy_took_over(session_records: list[Record]) -> None:
+    before = back(session_records)
     assert any(before.shortfalls)
     items = before.engine.item_count
-    after = back([*lived, TRUNCATE, StrategyRecord(items, "truncate", {"from": items - 1})])
+    after = back([*session_records, TRUNCATE, StrategyRecord(items, "truncate", {"from": items - 1})])
     assert (after.strategy, after.by_episode, [*after.engine.view]) == ("truncate", False, [0, items - 1])
     assert [episode.level for episode in after.episodes] == [episode.level for episode in before.episodes]
     assert after.shortfalls == before.shortfalls
@@ -251,25 +255,27 @@ def spoil(records: list[Record], kind: type[Record], **changes: Any) -> list[Rec
     return [*records[:place], replace(records[place], **changes), *records[place + 1 :]]
 
 
-def test_records_that_do_not_follow_from_each_other_are_refused(lived: list[Record]) -> None:
-    ran = next(record for record in lived if isinstance(record, PassRecord) and record.steps)
+def test_records_that_do_not_follow_from_each_other_are_refused(session_records: list[Record]) -> None:
+    ran = next(record for record in session_records if isinstance(record, PassRecord) and record.steps)
     step = replace(ran.steps[0], removed=(1,))
-    place = lived.index(ran)
+    place = session_records.index(ran)
     cases = {
-        r"line 16 \(pass\): it was recorded after 3 items, but comes after 11": spoil(lived, PassRecord, items=3),
-        r"line 17 \(usage\): it was recorded after 3 items": spoil(lived, UsageRecord, items=3),
-        r"line 2 \(strategy\): it was recorded after 1 items": [StrategyRecord(1, "truncate", {}), *lived],
+        r"line 16 \(pass\): it was recorded after 3 items, but comes after 11": spoil(
+            session_records, PassRecord, items=3
+        ),
+        r"line 17 \(usage\): it was recorded after 3 items": spoil(session_records, UsageRecord, items=3),
+        r"line 2 \(strategy\): it was recorded after 1 items": [StrategyRecord(1, "truncate", {}), *session_records],
         r"line 16 \(pass\): the recorded pass does not fit": [
-            *lived[:place],
+            *session_records[:place],
             replace(ran, trace=(step,)),
-            *lived[place + 1 :],
+            *session_records[place + 1 :],
         ],
-        r"line 5 \(message\): .*no open call": [*lived[:3], *lived[4:]],
-        ".*budget": spoil(lived, ConfigRecord, budget=0),
-        ".*'hope'": [*lived, ConfigRecord(strategy="hope")],
-        r"line 20 \(strategy\): a cut": [*lived, TRUNCATE, StrategyRecord(12, "truncate", {"from": 99})],
+        r"line 5 \(message\): .*no open call": [*session_records[:3], *session_records[4:]],
+        ".*budget": spoil(session_records, ConfigRecord, budget=0),
+        ".*'hope'": [*session_records, ConfigRecord(strategy="hope")],
+        r"line 20 \(strategy\): a cut": [*session_records, TRUNCATE, StrategyRecord(12, "truncate", {"from": 99})],
         r"line 20 \(strategy\): ": [
-            *lived,
+            *session_records,
             replace(TRUNCATE, strategy="clear-tools"),
             StrategyRecord(12, "clear-tools", {"cleared": 5}),
         ],

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conversation.support import result, said, user
+from tests.conversation.support import answer_message, result, user
 from tests.strategies import sessions
 from wane import ContextWindow, Episode, Policy
 from wane.core import RECALL
@@ -40,18 +40,18 @@ START = {"action": "start", "name": "find-port", "type": "expl"}
 
 SESSION: list[Message] = [
     user("Which port?"),
-    said(
+    answer_message(
         None,
         ("m1", "delimiter", {"action": "start", "name": "find-port", "type": "expl"}),
         ("r1", "read", {"path": "a.toml"}),
     ),
     result("m1", "Started."),
     result("r1", CONFIG),
-    said(None, ("m2", "delimiter", {"action": "end", "description": "the port is in a.toml"})),
+    answer_message(None, ("m2", "delimiter", {"action": "end", "description": "the port is in a.toml"})),
     result("m2", "Ended."),
-    said("It is in a.toml, port 8443."),
+    answer_message("It is in a.toml, port 8443."),
     user("Thanks."),
-    said("Fine."),
+    answer_message("Fine."),
 ]
 
 
@@ -98,14 +98,18 @@ def test_a_search_within_an_episode() -> None:
 
 
 def test_what_recalls_ask_for_and_bring_is_not_found() -> None:
-    again = [said(None, ("c1", RECALL, {"search": "needle"})), result("c1", "1. Message 1: needle"), said("There.")]
+    again = [
+        answer_message(None, ("c1", RECALL, {"search": "needle"})),
+        result("c1", "1. Message 1: needle"),
+        answer_message("There."),
+    ]
     assert "in 1 place." in ask(archive([user("a needle"), *again, *again]), search="needle")
 
 
 def test_places_come_page_by_page() -> None:
     messages: list[Message] = []
     for number in range(30):
-        messages += [user(f"call {number}"), said(f"needle {number}")]
+        messages += [user(f"call {number}"), answer_message(f"needle {number}")]
     store = archive(messages)
     seen: list[str] = []
     asked: dict[str, Any] = {"search": "needle"}

@@ -242,14 +242,14 @@ ATOMS = [
 ]
 
 
-def repeated(atom: str, sign: str) -> str:
+def repeat_atom(atom: str, sign: str) -> str:
     if atom in ANCHORS or (atom.startswith("(") and sign != "?"):
         return atom
     return f"(?:{atom}){sign}" if sign == "?" and len(atom) > 2 else atom + sign
 
 
 PATTERNS = st.lists(
-    st.builds(repeated, st.sampled_from(ATOMS), st.sampled_from(["", "", "", "?", "*", "+", "{2}", "{0,2}", "*?"])),
+    st.builds(repeat_atom, st.sampled_from(ATOMS), st.sampled_from(["", "", "", "?", "*", "+", "{2}", "{0,2}", "*?"])),
     min_size=1,
     max_size=4,
 ).map("".join)

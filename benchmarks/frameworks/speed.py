@@ -210,7 +210,7 @@ FRAMEWORKS: dict[str, tuple[str, Callable[[], Run]]] = {
 }
 
 
-def installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:
@@ -252,7 +252,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     found: dict[str, list[float]] = {}
     for module, (name, make) in FRAMEWORKS.items():
-        if installed(module):
+        if is_installed(module):
             found[name] = measure(make())
             if options.json:
                 print(json.dumps([name, found[name]]), flush=True)

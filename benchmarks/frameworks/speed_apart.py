@@ -34,18 +34,18 @@ def google_adk() -> Run:
                 part = types.Part(function_call=types.FunctionCall(name="look", args={"at": number}))
             yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
-    def said(author: str, role: str, part: types.Part, n: int) -> Event:
+    def make_event(author: str, role: str, part: types.Part, n: int) -> Event:
         return Event(author=author, invocation_id=f"i{n}", content=types.Content(role=role, parts=[part]))
 
     async def live(budget: int | None, clock: Clock) -> None:
         service = InMemorySessionService()
         session = await service.create_session(app_name="app", user_id="u", session_id="s")
-        await service.append_event(session, said("user", "user", types.Part(text=ASKED), 0))
+        await service.append_event(session, make_event("user", "user", types.Part(text=ASKED), 0))
         for n in pairs():
             call = types.FunctionCall(name="look", args={"at": n}, id=f"c{n}")
             result = types.FunctionResponse(name="look", response={"result": look(n)}, id=f"c{n}")
-            await service.append_event(session, said("agent", "model", types.Part(function_call=call), n))
-            await service.append_event(session, said("agent", "user", types.Part(function_response=result), n))
+            await service.append_event(session, make_event("agent", "model", types.Part(function_call=call), n))
+            await service.append_event(session, make_event("agent", "user", types.Part(function_response=result), n))
         agent = LlmAgent(name="agent", model=Scripted(model="x", clock=clock), tools=[look])
         plugins: list[Any] = [] if budget is None else [ContextLifecycle(budget, remind_at=None)]
         runner = Runner(app=App(name="app", root_agent=agent, plugins=plugins), session_service=service)
@@ -211,7 +211,7 @@ def openhands() -> Run:
     class Scripted(TestLLM):
         def completion(self, *args: Any, **settings: Any) -> Any:
             number = clocks[-1].ticks()
-            calls = [] if number is None else [called(number, "n")]
+            calls = [] if number is None else [make_call(number, "n")]
             said = Message(role="assistant", content=[TextContent(text="I look.")], tool_calls=calls or None)
             self._scripted_responses.append(said)
             return super().completion(*args, **settings)
@@ -219,7 +219,7 @@ def openhands() -> Run:
     clocks: list[Clock] = []
     register_tool("look", LookTool)
 
-    def called(number: int, kind: str) -> MessageToolCall:
+    def make_call(number: int, kind: str) -> MessageToolCall:
         arguments = json.dumps({"at": number})
         return MessageToolCall(id=f"{kind}{number}", name="look", arguments=arguments, origin="completion")
 
@@ -236,7 +236,7 @@ def openhands() -> Run:
             for n in pairs():
                 told = {"tool_name": "look", "tool_call_id": f"c{n}"}
                 action = ActionEvent(
-                    thought=[], action=LookAction(at=n), tool_call=called(n, "c"), llm_response_id=f"r{n}", **told
+                    thought=[], action=LookAction(at=n), tool_call=make_call(n, "c"), llm_response_id=f"r{n}", **told
                 )
                 seen = ObservationEvent(observation=LookObservation.from_text(look(n)), action_id=action.id, **told)
                 conversation.state.append_event(action)

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from client import Connection
-from run import WARM, Parties, check, parties, remembered, resident
+from run import WARM, Parties, check, parties, remember_sessions, resident
 
 from sessions import Session
 
@@ -80,24 +80,24 @@ def both(other: Path, *options: str) -> Iterator[list[Parties]]:
         yield pairs
 
 
-def used(pid: int) -> float:
+def processor_time(pid: int) -> float:
     """Return the processor time of a process in seconds, threads included."""
     return time.clock_gettime((~pid << 3) | 2)  # as `clock_getcpuclockid` of the C library
 
 
-def known(pairs: list[Parties], row: Row, rounds: int) -> tuple[float, float]:
+def measure_known(pairs: list[Parties], row: Row, rounds: int) -> tuple[float, float]:
     """Return the median milliseconds that a request of a known session takes in either proxy."""
-    return asyncio.run(_known(pairs, row, rounds))
+    return asyncio.run(_measure_known(pairs, row, rounds))
 
 
-async def _known(pairs: list[Parties], row: Row, rounds: int) -> tuple[float, float]:
+async def _measure_known(pairs: list[Parties], row: Row, rounds: int) -> tuple[float, float]:
     sessions = [Session("anthropic", row.tokens, stream=True, tools=row.tools, result=row.result) for _ in pairs]
     connections = [Connection(proxy) for _, proxy, _ in pairs]
     times: list[list[float]] = [[] for _ in pairs]
     marks = [0.0 for _ in pairs]
     for number in range(WARM + rounds + 1):
         for side, (session, connection, (_, _, pid)) in enumerate(zip(sessions, connections, pairs, strict=True)):
-            now = used(pid)
+            now = processor_time(pid)
             if number > WARM:
                 times[side].append(1e3 * (now - marks[side]))
             marks[side] = now
@@ -114,7 +114,7 @@ async def _new(pairs: list[Parties], rounds: int) -> tuple[float, float]:
     marks = [0.0 for _ in pairs]
     for number in range(WARM + rounds + 1):
         for side, (_, proxy, pid) in enumerate(pairs):
-            now = used(pid)
+            now = processor_time(pid)
             if number > WARM:
                 times[side].append(1e3 * (now - marks[side]))
             marks[side] = now
@@ -133,7 +133,7 @@ def memory(pairs: list[Parties], _: int) -> tuple[float, float]:
     """Return the resident megabytes of either proxy after 200 sessions."""
     sizes = []
     for _, proxy, pid in pairs:
-        asyncio.run(remembered(proxy, range(SESSIONS)))
+        asyncio.run(remember_sessions(proxy, range(SESSIONS)))
         sizes.append(resident(pid))
     return sizes[0], sizes[1]
 
@@ -156,10 +156,10 @@ def rate(pairs: list[Parties], rounds: int) -> tuple[float, float]:
     rates = []
     for _, proxy, pid in pairs:
         asyncio.run(_crowd(proxy, 1))
-        before = used(pid)
+        before = processor_time(pid)
         count = asyncio.run(_crowd(proxy, rounds))
         time.sleep(0.2)
-        rates.append(count / (used(pid) - before))
+        rates.append(count / (processor_time(pid) - before))
     return rates[0], rates[1]
 
 
@@ -188,7 +188,7 @@ def main() -> None:
             if row is None:
                 before, after = OTHERS[name](pairs, options.rounds)
             else:
-                before, after = known(pairs, row, options.rounds)
+                before, after = measure_known(pairs, row, options.rounds)
         print(f"{name:10} {before:10.2f} {after:10.2f} {after / before:7.2f}", flush=True)
 
 

@@ -40,21 +40,21 @@ def body(seed: int) -> Any:
     return json.loads(raw.replace(b"call_%d_" % seed, b"call_"))
 
 
-async def located(index: SessionIndex, asked: Any) -> Exchange:
+async def locate_session(index: SessionIndex, asked: Any) -> Exchange:
     exchange = Exchange(index, WIRE, asked)
     await exchange.locate()
     return exchange
 
 
-async def filled(sessions: int) -> SessionIndex:
+async def fill_index(sessions: int) -> SessionIndex:
     index = SessionIndex(open_store(None))
     for seed in range(sessions):
-        await located(index, body(seed))
+        await locate_session(index, body(seed))
     return index
 
 
 async def in_memory() -> list[str]:
-    indexes = [await filled(sessions) for sessions in (FEW, MANY)]
+    indexes = [await fill_index(sessions) for sessions in (FEW, MANY)]
     gc.collect()
     gc.freeze()  # as the proxy does, so that no figure depends on when the sessions are visited
     took: list[list[float]] = [[], []]
@@ -62,7 +62,7 @@ async def in_memory() -> list[str]:
         for index, times in zip(indexes, took, strict=True):
             asked = body(10_000 + number)
             begun = time.process_time()
-            await located(index, asked)
+            await locate_session(index, asked)
             times.append(time.process_time() - begun)
     return row("an unknown history, in memory", FEW, MANY, took)
 
@@ -85,7 +85,7 @@ async def in_store(where: str) -> list[str]:
             asked = alike(seed, sessions)
             await index.store.check()  # connects
             started = time.perf_counter()
-            exchange = await located(index, asked)
+            exchange = await locate_session(index, asked)
             times.append(time.perf_counter() - started)
             resumed += exchange.facts.session == ids[seed]
             await index.close()
@@ -96,7 +96,7 @@ async def in_store(where: str) -> list[str]:
 async def begin(where: str, sessions: int) -> list[str]:
     """Begin sessions with the same words, and return their ids."""
     index = SessionIndex(open_store(where, keep=3_600))
-    ids = [(await located(index, alike(seed, sessions))).facts.session for seed in range(sessions)]
+    ids = [(await locate_session(index, alike(seed, sessions))).facts.session for seed in range(sessions)]
     await index.close()
     return ids
 

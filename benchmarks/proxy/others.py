@@ -34,10 +34,10 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from against import CLIENTS, KNOWN, Row, used
+from against import CLIENTS, KNOWN, Row, processor_time
 from client import Answer, Connection
 from rich.console import Console
-from run import WARM, resident, started, table_of
+from run import WARM, resident, start_process, table_of
 
 from sessions import Session
 
@@ -66,9 +66,9 @@ class Contender:
                 pids += map(int, children.read_text().split())
         return pids
 
-    def used(self) -> float:
+    def processor_time(self) -> float:
         """Return its processor time in seconds."""
-        return sum(map(used, self.family()))
+        return sum(map(processor_time, self.family()))
 
     def resident(self) -> float:
         """Return its resident megabytes."""
@@ -130,13 +130,13 @@ def _version(environment: Path, package: str) -> str:
 def contenders(options: argparse.Namespace) -> Iterator[list[Contender]]:
     """Run a provider, and before it Wane, Wane that watches, and the others that have an environment."""
     with ExitStack() as stack:
-        _, port = stack.enter_context(started("upstream.py"))
+        _, port = stack.enter_context(start_process("upstream.py"))
         upstream = f"http://127.0.0.1:{int(port)}"
         everyone: list[Contender] = []
         for name, more in (("Wane", ()), ("Wane --shadow", ("--shadow",))):
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             command = ("-m", "wane.cli.main", "proxy", "--upstream", upstream, "--listen", "127.0.0.1:0")
-            pid, line = stack.enter_context(started(*command, "--store", folder, "--budget", "400k", *more))
+            pid, line = stack.enter_context(start_process(*command, "--store", folder, "--budget", "400k", *more))
             found = re.search(r"http://[\d.:]+", line)
             assert found is not None, line
             everyone.append(Contender(name, found[0], pid))
@@ -182,7 +182,7 @@ async def ask_known(everyone: Sequence[Contender], row: Row, rounds: int) -> tup
     marks = [0.0 for _ in everyone]
     for number in range(WARM + rounds + 1):
         for side, contender in enumerate(everyone):
-            now = contender.used()
+            now = contender.processor_time()
             session = sessions[side]
             answer = await connections[side].post(session.path, session.body())
             check(contender, answer)
@@ -202,7 +202,7 @@ async def ask_new(everyone: Sequence[Contender], rounds: int) -> list[float]:
     marks = [0.0 for _ in everyone]
     for number in range(WARM + rounds + 1):
         for side, contender in enumerate(everyone):
-            now = contender.used()
+            now = contender.processor_time()
             if number > WARM:
                 times[side].append(1e3 * (now - marks[side]))
             marks[side] = now
@@ -223,10 +223,10 @@ async def ask_at_once(contender: Contender, turns: int) -> float:
             session.go_on(answer.text, answer.call)
         await connection.close()
 
-    before = contender.used()
+    before = contender.processor_time()
     await asyncio.gather(*map(live, range(CLIENTS)))
     await asyncio.sleep(0.5)
-    return CLIENTS * turns / (contender.used() - before)
+    return CLIENTS * turns / (contender.processor_time() - before)
 
 
 def main() -> None:

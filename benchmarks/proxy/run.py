@@ -61,7 +61,7 @@ MANY = 400  # further pieces of a long reply
 
 
 @contextmanager
-def started(*command: str) -> Iterator[tuple[int, str]]:
+def start_process(*command: str) -> Iterator[tuple[int, str]]:
     process = subprocess.Popen(
         [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=HERE
     )
@@ -84,10 +84,10 @@ def parties(*more: str, program: Sequence[str] = ("-m", "wane.cli.main")) -> Ite
     `more`: further options of the proxy; without `--store`, sessions are in a directory.
     `program`: what runs in place of `wane`.
     """
-    with tempfile.TemporaryDirectory() as folder, started("upstream.py") as (_, port):
+    with tempfile.TemporaryDirectory() as folder, start_process("upstream.py") as (_, port):
         upstream = f"http://127.0.0.1:{int(port)}"
         command = (*program, "proxy", "--upstream", upstream, "--listen", "127.0.0.1:0", "--store", folder)
-        with started(*command, *more) as (pid, line):
+        with start_process(*command, *more) as (pid, line):
             found = re.search(r"http://[\d.:]+", line)
             assert found is not None, line
             yield upstream, found[0], pid
@@ -103,7 +103,7 @@ class Compared:
     size: int = 0  # bytes of the last body
     used: float = 0.0  # processor time of the proxy for one request
 
-    def added(self, of: Callable[[Answer], float]) -> tuple[float, float]:
+    def added_time(self, of: Callable[[Answer], float]) -> tuple[float, float]:
         """Return the milliseconds that the proxy added to a time: the median and the 95th percentile.
 
         Both are compared with the direct median, as the noise of direct answers is not the proxy's.
@@ -113,7 +113,7 @@ class Compared:
         return 1e3 * (median - direct), 1e3 * (p95 - direct)
 
 
-async def compared(parties: Parties, session: Session, requests: int, more: str = "") -> Compared:
+async def compare_session(parties: Parties, session: Session, requests: int, more: str = "") -> Compared:
     """Continue a session through the proxy, and send each of its requests directly too."""
     direct, proxy, pid = parties
     both = Compared()
@@ -208,13 +208,13 @@ def added(effort: Effort) -> Table:
         for number, wire in enumerate(SHAPES):
             for stream in (False, True):
                 session = Session(wire, 80_000, 10 * number + stream, stream=stream)
-                both = asyncio.run(compared(both_ways, session, effort.requests))
+                both = asyncio.run(compare_session(both_ways, session, effort.requests))
                 row = [f"{1e3 * middle([it.whole for it in both.direct])[0]:.1f}", f"{1e3 * both.used:.1f}"]
-                row.append(ms(both.added(lambda it: it.whole)))
+                row.append(ms(both.added_time(lambda it: it.whole)))
                 if stream:
-                    row.append(ms(both.added(lambda it: it.first)))
-                    row.append(ms(both.added(lambda it: it.ways[0])))
-                    row.append(ms(both.added(lambda it: middle(list(it.ways))[0])))
+                    row.append(ms(both.added_time(lambda it: it.first)))
+                    row.append(ms(both.added_time(lambda it: it.ways[0])))
+                    row.append(ms(both.added_time(lambda it: middle(list(it.ways))[0])))
                 table.add_row(NAMES[wire], "streamed" if stream else "whole", *row)
     table.caption = (
         "Processor: of the proxy, for a request. The others: median / 95th percentile, less the direct median."
@@ -231,11 +231,11 @@ def growth(effort: Effort) -> Table:
         for number, tokens in enumerate((20_000, 80_000, 200_000, 800_000)):
             session = Session("anthropic", tokens, number, stream=True)
             messages = session.messages
-            both = asyncio.run(compared(both_ways, session, effort.requests // 2))
+            both = asyncio.run(compare_session(both_ways, session, effort.requests // 2))
             bare = Session("anthropic", tokens, number, stream=True, tools=False)
-            passed = asyncio.run(compared(both_ways, bare, effort.requests // 2))
+            passed = asyncio.run(compare_session(both_ways, bare, effort.requests // 2))
             size = both.size / 1e6
-            pair = both.added(lambda it: it.first)
+            pair = both.added_time(lambda it: it.first)
             assert both.begin is not None
             table.add_row(
                 f"{tokens:,}",
@@ -244,7 +244,7 @@ def growth(effort: Effort) -> Table:
                 f"{1e3 * both.used:.1f}",
                 ms(pair),
                 f"{pair[0] / size:.1f}",
-                f"{passed.added(lambda it: it.first)[0]:.1f}",
+                f"{passed.added_time(lambda it: it.first)[0]:.1f}",
                 f"{1e3 * both.begin.first:.0f}",
                 f"{both.through[-1].number(b'x-wane-view'):,}",
             )
@@ -297,7 +297,7 @@ def memory(effort: Effort) -> Table:
     done, last = 0, 0.0
     with parties() as (_, proxy, pid):
         for count in (0, *effort.remembered):
-            asyncio.run(remembered(proxy, range(done, count)))
+            asyncio.run(remember_sessions(proxy, range(done, count)))
             now = resident(pid)
             each = f"{1e3 * (now - last) / (count - done):.0f}" if done else ""
             table.add_row(f"{count} session{'s' * (count != 1)}", str(in_memory(proxy)), f"{now:.0f}", each)
@@ -305,7 +305,7 @@ def memory(effort: Effort) -> Table:
     some = effort.remembered[1]
     with parties("--idle", "2") as (_, proxy, pid):
         for begin in (0, some, 2 * some):
-            asyncio.run(remembered(proxy, range(begin, begin + some)))
+            asyncio.run(remember_sessions(proxy, range(begin, begin + some)))
             until = time.monotonic() + 20
             while in_memory(proxy) and time.monotonic() < until:
                 time.sleep(0.1)
@@ -314,7 +314,7 @@ def memory(effort: Effort) -> Table:
     return table
 
 
-async def remembered(proxy: str, seeds: range) -> None:
+async def remember_sessions(proxy: str, seeds: range) -> None:
     """Have sessions of 80,000 tokens known to a proxy."""
     connection = Connection(proxy)
     for seed in seeds:
@@ -381,13 +381,13 @@ def shadow(effort: Effort) -> Table:
             for name, both_ways in (("manages", managing), ("watches", watching), ("passes on", managing)):
                 session = Session(wire, 80_000, number, stream=True, tools=name != "passes on")
                 session.managed = name == "manages"
-                both = asyncio.run(compared(both_ways, session, effort.requests))
+                both = asyncio.run(compare_session(both_ways, session, effort.requests))
                 row = [
                     f"{1e3 * both.used:.1f}",
-                    ms(both.added(lambda it: it.whole)),
-                    ms(both.added(lambda it: it.first)),
+                    ms(both.added_time(lambda it: it.whole)),
+                    ms(both.added_time(lambda it: it.first)),
                 ]
-                table.add_row(NAMES[wire], name, *row, ms(both.added(lambda it: middle(list(it.ways))[0])))
+                table.add_row(NAMES[wire], name, *row, ms(both.added_time(lambda it: middle(list(it.ways))[0])))
     table.caption = "Median / 95th percentile, less the direct median."
     return table
 

@@ -31,7 +31,7 @@ PARTS: Final = {
     ("session.py", "Session.setup"): "count tokens",
     ("session.py", "Session.take"): "take in: infer episodes, the window",
     ("session.py", "Session.__init__"): "take in: infer episodes, the window",
-    ("finder.py", "SessionFinder._begun"): "create the file",
+    ("finder.py", "SessionFinder._store_session"): "create the file",
     ("receipts.py", "Receipts.of"): "receipts: digest the request, and what is new in it",
     ("receipts.py", "Receipts.follow"): "receipts: digest the request, and what is new in it",
     ("memory.py", "CachedSession.append"): "record",

@@ -99,7 +99,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
                 pieces, seconds = (int(pace[1]), float(pace[2])) if pace else (8, 0.002)
                 await _say(path, known, writer, pieces, seconds)
             else:
-                data = _filled(whole(path), {**known, TEXT: now()})
+                data = _fill_values(whole(path), {**known, TEXT: now()})
                 writer.write(_WHOLE % (len(data), data))
     except (asyncio.IncompleteReadError, ConnectionError):
         pass
@@ -115,14 +115,14 @@ async def _say(path: str, known: dict[bytes, bytes], writer: asyncio.StreamWrite
         if piece:
             text = now()
             said += text
-        data = _filled(event, {**known, TEXT: text})
+        data = _fill_values(event, {**known, TEXT: text})
         writer.write(b"%x\r\n%b\r\n" % (len(data), data))
         if piece and seconds:
             await asyncio.sleep(seconds)
     writer.write(b"0\r\n\r\n")
 
 
-def _filled(data: bytes, known: dict[bytes, bytes]) -> bytes:
+def _fill_values(data: bytes, known: dict[bytes, bytes]) -> bytes:
     for name, value in known.items():
         data = data.replace(name, value)
     return data

@@ -153,12 +153,12 @@ def measure(store: str, workers: int, effort: Effort) -> Figures:
         them = clients(effort.clients)
         seconds = asyncio.run(all_live(proxy, them, effort.turns))
         used = [cpu(process) - was for process, was in zip(processes, before, strict=True)]
-        checked(them)
+        check_answers(them)
         times = []
         for url in (direct, proxy):
             paced = clients(effort.clients)
             asyncio.run(all_live(url, paced, effort.turns // 2, paced=True))
-            checked(paced, managed=url == proxy)
+            check_answers(paced, managed=url == proxy)
             times.append(middle([1e3 * answer.whole for it in paced for answer in it.answers[1:]]))
         bare, around = times
     requests = effort.clients * effort.turns
@@ -173,7 +173,7 @@ def ready(pid: int, workers: int) -> list[int]:
     return children(pid) if workers > 1 else [pid]
 
 
-def checked(them: Sequence[Client], *, managed: bool = True) -> None:
+def check_answers(them: Sequence[Client], *, managed: bool = True) -> None:
     """Stop at an answer that is not one."""
     for it in them:
         for answer in it.answers:
@@ -199,7 +199,7 @@ def kill(store: str, effort: Effort) -> Killed:
         before = {worker: cpu(worker) for worker in workers}
         them = clients(effort.clients)
 
-        async def lived() -> int:
+        async def live_and_kill() -> int:
             life = asyncio.create_task(all_live(proxy, them, effort.turns))
             while sum(len(it.answers) for it in them) < effort.clients * effort.turns // 2:
                 await asyncio.sleep(0.001)
@@ -212,8 +212,8 @@ def kill(store: str, effort: Effort) -> Killed:
             finally:
                 await kept.close()
 
-        whole = asyncio.run(lived())
-    checked(them)
+        whole = asyncio.run(live_and_kill())
+    check_answers(them)
     answered = sum(len(it.answers) for it in them)
     return Killed(effort.clients * effort.turns, answered, sum(it.retries for it in them), len(them), whole)
 

@@ -180,7 +180,7 @@ class Shared:
         index = window.index.text if window.index else ""
         if all(window.shows(earlier_result) for _, earlier_result in earlier):
             where = "in view"
-        elif all(_named(topic, index) for topic in read):
+        elif all(_is_named(topic, index) for topic in read):
             where = "named by the index"
         else:
             where = "gone"
@@ -188,7 +188,7 @@ class Shared:
         self.tokens[where] += tokens
 
 
-def _named(topic: tuple[str, str], index: str) -> bool:
+def _is_named(topic: tuple[str, str], index: str) -> bool:
     kind, name = topic
     if kind == "command":
         name = str(json.loads(name.partition(" ")[2] or "{}").get("command"))

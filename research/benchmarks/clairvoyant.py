@@ -116,12 +116,12 @@ class Clairvoyant(Strategy):
         followed = self._followed.fit(cold=cold)
         if followed.ran:
             kept = {slot for slot in followed.view if isinstance(slot, int)}
-            gone = self._evicted(sum(self._tokens[item] for item in kept), kept)
+            gone = self._choose_items(sum(self._tokens[item] for item in kept), kept)
             self._view = [item for item in self._view if item not in gone]
         self._call += 1
         return Fitted(self._view, followed.ran)
 
-    def _evicted(self, size: int, kept: set[int]) -> set[int]:
+    def _choose_items(self, size: int, kept: set[int]) -> set[int]:
         """Choose items to evict until the view holds `size` tokens."""
         held = sum(self._tokens[item] for item in self._view)
         order: list[tuple[int, ...]] = []

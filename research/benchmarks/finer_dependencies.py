@@ -22,7 +22,7 @@ from typing import Literal
 
 from frame import OwnJob, parser_of_folder, table_head, table_row
 from paired import Curve, Figures, at_views, curves_of, gap, interval, points
-from policy import PRICES, counted, fitting, sets
+from policy import PRICES, count_sessions, fitting, sets
 from wane import Policy
 from wane.core import Added, ContextWindow, EpisodeType, Item, Kind, Mark
 from wane.formats.base import Part
@@ -68,7 +68,7 @@ def bursts(subject: Subject) -> list[Burst]:
         if item.kind is Kind.USER and current is not None:
             current.stop, current = index, None
         activity = judge_call(part.tool or "", part.arguments).activity if item.kind is Kind.CALL else None
-        type_ = None if activity is None else _begun(activity, current, full=tokens > Limits().episode)
+        type_ = None if activity is None else _begun_type(activity, current, full=tokens > Limits().episode)
         if type_ is not None:
             if current is not None:
                 current.stop = index
@@ -83,7 +83,7 @@ def bursts(subject: Subject) -> list[Burst]:
     return episodes
 
 
-def _begun(activity: Activity, current: Burst | None, *, full: bool) -> EpisodeType | None:
+def _begun_type(activity: Activity, current: Burst | None, *, full: bool) -> EpisodeType | None:
     """Return the type of the episode that a call begins; None if it begins none."""
     if activity is Activity.ACT:
         type_ = EpisodeType.ACT
@@ -263,7 +263,7 @@ def structure(subjects: Sequence[Subject]) -> None:
             for number, reads in act.rests_on.items():
                 whole += _weight(subject, range(marked[number].first, marked[number].stop))
                 alone += _weight(subject, reads) + _weight(subject, (subject.index.partner[read] for read in reads))
-    print(f"{counted(subjects)}: {episodes:,} episodes, {acts:,} of them acts")
+    print(f"{count_sessions(subjects)}: {episodes:,} episodes, {acts:,} of them acts")
     print(f"- acts that rest on reads of earlier explorations: {len(reads_of_each):,}")
     print(f"- explorations of each: {mean(explorations_of_each):.2f}, reads: {mean(reads_of_each):.2f}")
     print(
@@ -344,7 +344,7 @@ def main() -> None:
     structure(subjects)
     for budget in BUDGETS:
         chosen = fitting(subjects, budget)
-        print(f"\n### τ = {budget:,}, {PRICES[0]}, {counted(chosen)}", flush=True)
+        print(f"\n### τ = {budget:,}, {PRICES[0]}, {count_sessions(chosen)}", flush=True)
         curves = curves_of(chosen, {way: partial(way.jobs, budget) for way in WAYS})
         table(curves)
         sessions(chosen, curves)

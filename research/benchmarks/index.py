@@ -20,7 +20,7 @@ from policy import (
     PRICES,
     RIVALS_BY_LOW_WATER,
     Contender,
-    counted,
+    count_sessions,
     fitting,
     measure,
     rivals_at_view,
@@ -78,7 +78,7 @@ def tables(name: str, subjects: Sequence[Subject], contenders: Sequence[Contende
         if with_rivals:
             others += [*(Contender(rival, rival) for rival in RIVALS), *RIVALS_BY_LOW_WATER]
         by_name = rows(measure(chosen, [*contenders, *others], budget, PRICES[0]))
-        print(f"\n### {name}: τ = {budget:,}, {PRICES[0]}, {counted(chosen)}\n\n{HEAD}")
+        print(f"\n### {name}: τ = {budget:,}, {PRICES[0]}, {count_sessions(chosen)}\n\n{HEAD}")
         listed = [by_name[contender.name] for contender in contenders]
         if with_rivals:
             view = by_name[ours(Policy().index_share).name].view

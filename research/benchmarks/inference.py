@@ -19,7 +19,7 @@ from wane.lab.session import RecordedSession
 GROUPS = {"claude-code": "Claude Code", "codex": "Codex", "pi": "pi"}
 
 
-def inferred(session: RecordedSession) -> Iterator[tuple[Episode, int]]:
+def inferred_episodes(session: RecordedSession) -> Iterator[tuple[Episode, int]]:
     """Yield the inferred episodes with their numbers of calls."""
     window, annotator = ContextWindow(MAX_BUDGET), Annotator()
     opened: list[Episode] = []
@@ -38,7 +38,7 @@ def spread(values: Sequence[int]) -> str:
 
 
 def print_rows(label: str, sessions: Sequence[RecordedSession]) -> None:
-    episodes = [entry for session in sessions for entry in inferred(session)]
+    episodes = [entry for session in sessions for entry in inferred_episodes(session)]
     for kind, word in ((EpisodeType.EXPL, "explorations"), (EpisodeType.ACT, "acts")):
         of_kind = [(episode, calls) for episode, calls in episodes if episode.type is kind]
         calls = [number for _, number in of_kind]

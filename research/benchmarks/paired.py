@@ -43,7 +43,7 @@ class Figures:
         return cls(totals.mean_view, loss.edit_grounding, loss.reference_recall, totals.dollars, totals.over_budget)
 
     @classmethod
-    def averaged(cls, several: Sequence[Figures], weights: Sequence[float] | None = None) -> Figures:
+    def average_of(cls, several: Sequence[Figures], weights: Sequence[float] | None = None) -> Figures:
         shares = weights or [1 / len(several)] * len(several)
         columns = zip(*map(astuple, several), strict=True)
         return cls(*(sumprod(shares, column) for column in columns))
@@ -82,13 +82,13 @@ def curves_of(
     for way in ways:
         curves[way] = [{} for _ in subjects]
     for (way, number, low), drawn in figures.items():
-        curves[way][number][low] = Figures.averaged(drawn)
+        curves[way][number][low] = Figures.average_of(drawn)
     return curves
 
 
 def at_views(curve: Curve, base: Curve) -> Figures:
     """Return the figures of a way at the mean views of the base."""
-    return Figures.averaged([_at_view(curve, base[low].view) for low in TARGETS])
+    return Figures.average_of([_at_view(curve, base[low].view) for low in TARGETS])
 
 
 def gap(curve: Curve, base: Curve) -> float:
@@ -105,7 +105,7 @@ def _at_view(curve: Curve, view: float) -> Figures:
     for low, high in pairwise(points):
         if view <= high.view:
             share = (view - low.view) / (high.view - low.view)
-            return Figures.averaged([low, high], [1 - share, share])
+            return Figures.average_of([low, high], [1 - share, share])
     return points[-1]
 
 

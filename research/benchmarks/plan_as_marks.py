@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from frame import OwnJob, parser_of_folder, print_table, recorded_sessions, table_head, table_row
 from paired import Figures, at_views, curves_of, gap, interval, points, policies
-from policy import PRICES, counted
+from policy import PRICES, count_sessions
 from wane import Policy
 from wane.core import ContextWindow, EpisodeType, Item, Kind, Mark
 from wane.core.policy import MAX_BUDGET
@@ -121,7 +121,7 @@ def fates(subject: Subject) -> Counter[str]:
     return totals + Counter({"entries": len(fate)}) + Counter(fate.values())
 
 
-def named(subject: Subject) -> list[str]:
+def count_named(subject: Subject) -> list[str]:
     """Return counts as text: inferred episodes, those named by an entry, and those begun while an entry was current."""
     window, annotator = ContextWindow(MAX_BUDGET), Annotator()
     names: list[str] = []
@@ -140,7 +140,7 @@ def named(subject: Subject) -> list[str]:
 def table_of_plans(subjects: Sequence[Subject]) -> list[Subject]:
     """Print the figures of plans, and return the sessions that have one."""
     planned = [subject for subject in subjects if fates(subject)["entries"]]
-    print(f"{len(planned)} of {counted(subjects)} hold a plan\n")
+    print(f"{len(planned)} of {count_sessions(subjects)} hold a plan\n")
     print_table(["session", *COLUMNS], map(cells_of_plan, planned), words=1)
     return planned
 
@@ -149,7 +149,7 @@ def cells_of_plan(subject: Subject) -> list[str]:
     fate = fates(subject)
     fate["left"] = fate["pending"] + fate[IN_PROGRESS]
     names = ("changes", "entries", "started", DONE, "dropped", "left", "at once")
-    return [subject.material.session.name, *(f"{fate[name]}" for name in names), *named(subject)]
+    return [subject.material.session.name, *(f"{fate[name]}" for name in names), *count_named(subject)]
 
 
 def table(subjects: Sequence[Subject], budget: int) -> None:
@@ -160,7 +160,7 @@ def table(subjects: Sequence[Subject], budget: int) -> None:
         return [kind(number, "cwl", Settings(budget, policy=policy, annotate="infer"), pricing)]
 
     curves = curves_of(subjects, {way: partial(jobs, kind) for way, kind in WAYS.items()})
-    print(f"\n### τ = {budget:,}, {PRICES[0]}, {counted(subjects)}\n")
+    print(f"\n### τ = {budget:,}, {PRICES[0]}, {count_sessions(subjects)}\n")
     figures = ["dollars", "mean view", "reference recall", "edit grounding", "over budget"]
     print(table_head(["session", "episodes", *figures], words=2))
     for number, subject in enumerate(subjects):

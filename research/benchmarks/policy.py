@@ -128,7 +128,7 @@ def fitting(subjects: Sequence[Subject], budget: int) -> list[Subject]:
     return [subject for subject in subjects if subject.material.overhead <= budget / 2]
 
 
-def counted(subjects: Sequence[Subject]) -> str:
+def count_sessions(subjects: Sequence[Subject]) -> str:
     calls = sum(len(subject.material.session.calls) for subject in subjects)
     return f"{len(subjects)} {'session' if len(subjects) == 1 else 'sessions'}, {calls:,} calls"
 
@@ -256,7 +256,7 @@ def summary(case: Case) -> list[str]:
 
 def report(case: Case) -> None:
     ours = case.rows[OURS.name]
-    print(f"\n### {case.name}: τ = {case.budget:,}, {case.price}, {counted(case.subjects)}\n\n{HEAD}")
+    print(f"\n### {case.name}: τ = {case.budget:,}, {case.price}, {count_sessions(case.subjects)}\n\n{HEAD}")
     for contender in LISTED:
         print(case.rows[contender.name].line())
     paper, none = case.floor
@@ -292,7 +292,7 @@ def fit(subjects: Sequence[Subject]) -> None:
     for budget in BUDGETS:
         chosen = fitting(subjects, budget)
         by_name = rows(measure(chosen, [OURS, *base, *BOUNDS, *tried, *RIVALS_BY_LOW_WATER], budget, PRICES[0]))
-        print(f"\n### τ = {budget:,}, {PRICES[0]}, {counted(chosen)}\n\n{HEAD}")
+        print(f"\n### τ = {budget:,}, {PRICES[0]}, {count_sessions(chosen)}\n\n{HEAD}")
         for row in sorted(by_name.values(), key=lambda row: row.cost):
             print(row.line())
         better = [setting.name for setting in tried if dominates(by_name[setting.name], by_name[OURS.name])]

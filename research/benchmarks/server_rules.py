@@ -62,7 +62,7 @@ class Run:
     def of(cls, material: Material, items: Sequence[Item], budget: int) -> Run:
         engine = Engine(ContextSettings(budget, overhead=material.overhead, annotate="infer"))
         parts, run, taken = material.session.parts, cls(), 0
-        whole = grouped(material, range(len(material.items)))
+        whole = list_speakers(material, range(len(material.items)))
         run.alternating = order_of(whole, lambda speaker: speaker) is Order.ALTERNATING
         before: list[str | None] = []
         for call in material.session.calls:
@@ -77,7 +77,7 @@ class Run:
             run.tokens += engine.tokens
             if run.alternating:
                 visible = [slot for slot in fitted.view if isinstance(slot, int)]
-                speakers = grouped(material, visible)
+                speakers = list_speakers(material, visible)
                 turns = join_neighbours(speakers, Speakers(), Order.ALTERNATING)
                 run.joins += len(speakers) - len(turns)
                 run.joined += len(turns) < len(speakers)
@@ -86,7 +86,7 @@ class Run:
         return run
 
 
-def coupled(material: Material) -> list[Item]:
+def coupled_items(material: Material) -> list[Item]:
     """Return the items of a session with what they need of other messages (R12b)."""
     reader, items = TurnReader(), list[Item]()
     for _, group in groupby(range(len(material.items)), lambda index: material.items[index].message):
@@ -96,7 +96,7 @@ def coupled(material: Material) -> list[Item]:
     return items
 
 
-def grouped(material: Material, items: Sequence[int]) -> list[str | None]:
+def list_speakers(material: Material, items: Sequence[int]) -> list[str | None]:
     """Return the speakers of the messages that these items are from, in order."""
     messages: dict[int, list[Part]] = defaultdict(list)
     for index in items:
@@ -126,7 +126,7 @@ def main() -> None:
     columns += ("sessions in turns", "requests with joined turns", "joins", "tokens of joins", "prefixes lost")
     rows = []
     for budget in BUDGETS:
-        kept = [Run.of(material, coupled(material), budget) for material in materials]
+        kept = [Run.of(material, coupled_items(material), budget) for material in materials]
         alone = [Run.of(material, material.items, budget) for material in materials]
         free = []
         for material in materials:

@@ -62,7 +62,7 @@ class Script:
         self._count(self.conversation.request().messages)
         reply: Message = {"role": "assistant", "content": words}
         for name, data in calls:
-            function = {"name": name, "arguments": dumped(data)}
+            function = {"name": name, "arguments": dump_json(data)}
             call = {"id": f"c{next(self._numbers)}", "type": "function", "function": function}
             reply.setdefault("tool_calls", []).append(call)
         for call in self.conversation.append(reply):
@@ -76,8 +76,8 @@ class Script:
 
     def fetch(self, paths: Sequence[str], words: str) -> None:
         """Read the modules again whose text is not in the view of the next request."""
-        seen = dumped(self.conversation.view)
-        missing = [path for path in paths if dumped(self.world.modules[path].text)[1:-1] not in seen]
+        seen = dump_json(self.conversation.view)
+        missing = [path for path in paths if dump_json(self.world.modules[path].text)[1:-1] not in seen]
         self.counts.fetched += len(missing)
         self.read(missing, words)
 
@@ -102,7 +102,7 @@ def size(message: Message) -> int:
     return chars(message["content"] or "") + sum(chars(call["name"] + call["arguments"]) for call in calls)
 
 
-def dumped(value: object) -> str:
+def dump_json(value: object) -> str:
     return json.dumps(value)
 
 
@@ -122,12 +122,12 @@ def ways(budget: int, kind: str, *, declares: bool, subjects: int, seed: int) ->
     pick = random.Random(f"{seed}:ways")
     script = Script(budget, world, tasks=kind != "none")
     for number in range(1, subjects + 1):
-        ground, *others = _parted(pick, world)
+        ground, *others = _divide_modules(pick, world)
         _subject(script, number, kind, ground, others, declares=declares)
     return script.counts
 
 
-def _parted(pick: random.Random, world: World) -> list[list[str]]:
+def _divide_modules(pick: random.Random, world: World) -> list[list[str]]:
     """Return the modules of the first exploration, and of each approach."""
     paths = pick.sample(list(world.modules), GROUND + 12)
     return [paths[:GROUND], *(paths[first : first + 4] for first in range(GROUND, GROUND + 12, 4))]

@@ -143,7 +143,7 @@ class Mind:
         if sight.at in ("start", "fetch"):
             self._notice(sight, number, task.quotas)
             facts = {of: value for (about, of), value in sight.facts.items() if about == "quota"}
-            facts |= _recalled(sight)
+            facts |= _recalled_constants(sight)
             if missing := [path for path in task.quotas if path not in facts]:
                 return Reply(f"{number}.fetch I do not see all.", calls=self._fetch(sight, f"t{before}-read", missing))
             return Reply(f"{number}.write Write it.", calls=(_edit(sight, [facts[path] for path in task.quotas]),))
@@ -175,7 +175,7 @@ class Mind:
         self.counts.noted += any("left your view" in (call.result or "") for call in starts)
 
 
-def _recalled(sight: Sight) -> dict[str, str]:
+def _recalled_constants(sight: Sight) -> dict[str, str]:
     """The constants that pages of `recall` show, by path."""
     text = "".join(_BETWEEN_PAGES.sub("", call.result or "") for call in sight.tried if call.tool == "recall")
     found = dict(_FOUND.findall(text))
@@ -306,7 +306,7 @@ def _start(window: ContextWindow, act: Episode, counts: Recorded) -> set[str]:
     return {name for name, absence in absences.items() if absence != "none"}
 
 
-def recorded(paths: Sequence[Path]) -> None:
+def print_recorded(paths: Sequence[Path]) -> None:
     materials = [count(session) for session in recorded_sessions(paths)]
     columns = ["budget", "sessions", "acts", "declare", "all gone", "some gone"]
     print(table_head([*columns, "files edited", "to fetch", "tokens", "all to fetch"]))
@@ -330,7 +330,7 @@ def main() -> None:
     if arguments.what == "recorded":
         if not arguments.sessions:
             command.error("recorded: give recorded sessions, or folders of them")
-        recorded(arguments.sessions)
+        print_recorded(arguments.sessions)
         return
     ways: tuple[tuple[bool, Way], ...] = (
         *((False, "reads again"), (True, "reads again")),

@@ -32,7 +32,7 @@ def modules() -> dict[str, Path]:
     return {".".join(name).removesuffix(".__init__"): path for path, name in names.items()}
 
 
-def imported(path: Path) -> Iterator[str]:
+def find_imports(path: Path) -> Iterator[str]:
     """What a file imports, wherever in it."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -51,7 +51,7 @@ def test_a_part_imports_only_what_stands_below_it() -> None:
     wrong: list[str] = []
     for module, path in modules().items():
         allowed = {part_of(module), *FLOORS[part_of(module)]}
-        names = list(imported(path))
+        names = list(find_imports(path))
         own = [name for name in names if name.startswith(f"{NAME}.") and part_of(name) not in allowed]
         relative = [name for name in names if name.startswith(".")]
         wrong += [f"{module}: {name}" for name in (*own, *relative)]
@@ -62,7 +62,7 @@ def test_there_are_no_import_cycles() -> None:
     known = modules()
     graph: dict[str, set[str]] = {}
     for module, path in known.items():
-        names = known.keys() & set(imported(path))
+        names = known.keys() & set(find_imports(path))
         graph[module] = {name for name in names if not f"{module}.".startswith(f"{name}.")}
     TopologicalSorter(graph).prepare()
 

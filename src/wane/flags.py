@@ -102,13 +102,13 @@ class Declared:
             raise ConfigError(f"{name} is {value!r:.80}; {problem}") from None
 
 
-def declared(options: type) -> Iterator[Declared]:
+def declare_flags(options: type) -> Iterator[Declared]:
     """Yield the flags of a class of options, in the order of its fields."""
     hints = get_type_hints(options, include_extras=True)
     for field in fields(options):
         hint = hints[field.name]
         if _is_options(hint):
-            yield from declared(hint)
+            yield from declare_flags(hint)
         elif get_origin(hint) is Annotated:
             # If a field puts a flag on top of a shared one, the field's own, which is the last, counts.
             kind, *_, flag = get_args(hint)
@@ -129,7 +129,7 @@ def options_of(options: type[T], values: Mapping[str, Any]) -> T:
     Raises:
         ConfigError: for a text that cannot be read.
     """
-    read = {flag.key: flag.read(values[flag.key]) for flag in declared(options) if flag.key in values}
+    read = {flag.key: flag.read(values[flag.key]) for flag in declare_flags(options) if flag.key in values}
     return _built(options, {**values, **read})
 
 

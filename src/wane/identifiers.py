@@ -71,7 +71,7 @@ def candidates(text: str) -> Iterator[set[str]]:
                 if not run.islower():
                     words.add(run)
             elif run[0] in _EDGES or run[-1] in _EDGES:
-                words.add(_trimmed(run))
+                words.add(_trim_run(run))
             else:
                 words.add(run)
         yield words
@@ -97,7 +97,7 @@ def spoken(part: Part) -> list[str]:
         return [raw]
 
 
-def _trimmed(run: str) -> str:
+def _trim_run(run: str) -> str:
     run = run.rstrip(_EDGES)
     bare = run.lstrip(_EDGES)
     return run if run in (f".{bare}", f"/{bare}") else bare

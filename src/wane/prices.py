@@ -323,7 +323,7 @@ class Prices:
         tiers = self.tiers if at is None else self._tiers(datetime.fromtimestamp(at, UTC))
         return _cost(tiers[0], use, output)
 
-    def repeated(self, tokens: int, use: CacheUse, at: datetime | None) -> float:
+    def repeated_cost(self, tokens: int, use: CacheUse, at: datetime | None) -> float:
         """Return what a request paid for tokens above the price of reading them from the cache, in dollars.
 
         As many of them as the request wrote to the cache were written; it paid the others as other input.

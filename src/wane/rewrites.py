@@ -156,7 +156,7 @@ class Explanation:
         Args:
             reason: the provider's word for the cause; an empty or unknown one changes nothing.
         """
-        explanation = reported(reason)
+        explanation = explain_reported(reason)
         if explanation is None:
             return self
         if self.cause is Cause.UNEXPLAINED:
@@ -173,7 +173,7 @@ class Explanation:
             return None
 
 
-def reported(reason: str) -> Explanation | None:
+def explain_reported(reason: str) -> Explanation | None:
     """Return the explanation of a cache miss by a provider's word for its cause; None if the word is unknown."""
     cause = _REPORTED.get(reason)
     return None if cause is None else Explanation(cause, Certainty.REPORTED, f"the provider reported {reason}")

@@ -96,7 +96,7 @@ def _matchers(pattern: str) -> Iterator[_Matcher]:
     """Yield a matcher for each way to read a pattern, in the order in which they are tried."""
     own = pattern.removeprefix(_ANY_CASE)
     case_counts = own == pattern
-    plain = _refused(own) if re.search(r"[\\.^$*+?{}\[\]|()]", own) else ""
+    plain = _why_refused(own) if re.search(r"[\\.^$*+?{}\[\]|()]", own) else ""
     if plain is None and case_counts:
         yield _Matcher(own)
         yield _Matcher(own, plain="nothing matches it as a regular expression")
@@ -106,12 +106,12 @@ def _matchers(pattern: str) -> Iterator[_Matcher]:
         yield _Matcher(own, plain=plain, any_case=True)
 
 
-def _refused(pattern: str) -> str | None:
+def _why_refused(pattern: str) -> str | None:
     """Return why a pattern is not used as a regular expression; None if it is."""
     if re2 is None:
         return 'regular expressions need RE2, which `pip install "wane[search]"` installs'
     try:
-        regex = _compiled(pattern)
+        regex = _compile_pattern(pattern)
     except re2.error as error:
         reason = error.args[0]
         if isinstance(reason, bytes):
@@ -120,7 +120,7 @@ def _refused(pattern: str) -> str | None:
     return "it matches any text" if regex.search(b"") else None
 
 
-def _compiled(pattern: str, *, literal: bool = False, any_case: bool = False) -> Any:
+def _compile_pattern(pattern: str, *, literal: bool = False, any_case: bool = False) -> Any:
     """Compile plain text, or a regular expression whose matches stay within a line, for texts in UTF-8."""
     if re2 is None:
         return re.compile(re.escape(pattern.encode(errors="replace")), re.IGNORECASE if any_case else re.NOFLAG)
@@ -144,7 +144,7 @@ class _Matcher:
     def __init__(self, pattern: str, *, plain: str | None = None, any_case: bool = False) -> None:
         self._plain = plain
         self._any_case = any_case
-        self._regex = _compiled(pattern, literal=plain is not None, any_case=any_case)
+        self._regex = _compile_pattern(pattern, literal=plain is not None, any_case=any_case)
         self._cost = 1 if plain is not None else self._regex.programsize
 
     def search(self, texts: Sequence[str], order: Sequence[int]) -> SearchResult:

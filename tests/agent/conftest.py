@@ -29,7 +29,7 @@ def git(directory: Path, *arguments: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def _committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _committed_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("committed")
     (directory / "app.py").write_text("def answer():\n    return 41\n")
     (directory / ".gitignore").write_text("build/\n*.log\n")
@@ -43,9 +43,9 @@ def _committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def repository(_committed: Path, tmp_path: Path) -> Path:
+def repository(_committed_project: Path, tmp_path: Path) -> Path:
     """A git repository with one commit and an ignored file."""
-    return shutil.copytree(_committed, tmp_path / "project", symlinks=True)
+    return shutil.copytree(_committed_project, tmp_path / "project", symlinks=True)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 @pytest.fixture(params=WAYS)
-def served(request: pytest.FixtureRequest) -> Serve:
+def serve_model(request: pytest.FixtureRequest) -> Serve:
     """Starts a scripted model: in this process, and in `make test-all` over a wire."""
     return serve(request.param)
 
@@ -74,9 +74,9 @@ def served(request: pytest.FixtureRequest) -> Serve:
 def config(directory: Path, model: object, *, keep: bool = True, **settings: object) -> SessionConfig:
     """What a session in a repository needs to know: its journal beside it, and no questions asked."""
     store = SessionStore(directory.parent / "sessions") if keep else None
-    return SessionConfig(directory, Settings(model=model, yolo=True).changed(**settings), store)  # type: ignore[arg-type]
+    return SessionConfig(directory, Settings(model=model, yolo=True).replace(**settings), store)  # type: ignore[arg-type]
 
 
-def dumped(messages: list[ModelMessage]) -> list[object]:
+def dump_messages(messages: list[ModelMessage]) -> list[object]:
     """Messages as JSON data, but for the instructions, which a request says anew."""
     return [{**data, "instructions": None} for data in PydanticAIFormat().dump(messages)]

@@ -81,7 +81,7 @@ class Terminal:
         """Wait until the lines above the prompt hold these words."""
         await self.when(lambda: self.asks(words), words)
 
-    async def asked(self, words: str) -> str:
+    async def wait_for_question(self, words: str) -> str:
         """Wait until the open question holds these words; return what was written before, and the question."""
         await self.shows(words)
         await self.when(lambda: self.chat._question.open)
@@ -114,10 +114,10 @@ def play(at: Terminal, scene: Scene) -> int:
 
 
 def converse(
-    served: Serve, project: Path, script: Script, scene: Scene, *later: Scene, **options: object
+    serve_model: Serve, project: Path, script: Script, scene: Scene, *later: Scene, **options: object
 ) -> Sequence[Request]:
     """Play a scene in a chat of its own, and later ones in chats that continue it; return what the model was asked."""
-    with served(script) as server:
+    with serve_model(script) as server:
         for number, played in enumerate((scene, *later)):
             with terminal(server.model(), project, continue_last=number > 0, **options) as at:
                 assert play(at, played) == 0
@@ -129,7 +129,7 @@ def words(request: Request) -> list[str]:
     return [text for text in request.texts(Kind.USER) if "<" not in text]
 
 
-def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path) -> None:
+def test_a_turn_with_approvals_and_the_commands(serve_model: Serve, repository: Path) -> None:
     replies = [
         Reply("I look.\n", calls=(start("look", "expl"), Call("grep", {"pattern": "41"}))),
         Reply(calls=(end("app.py:2 returns 41"),)),
@@ -147,13 +147,13 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
     async def scene(at: Terminal) -> None:
         await at.until("/help")
         at.say("fix it")
-        shown = await at.asked("+    return 42")
+        shown = await at.wait_for_question("+    return 42")
         assert "I look." in shown
         assert "▶ reading look" in shown
         assert "app.py:2:" in shown
         assert "■ look: app.py:2 returns 41" in shown
         at.say("y")
-        assert "  └ allowed once: changes of app.py\n" in await at.asked("touch tested")
+        assert "  └ allowed once: changes of app.py\n" in await at.wait_for_question("touch tested")
         shown = await at.answers("use make test", "Done.", "5 model calls")
         assert "  └ refused: touch tested (use make test)\n" in shown
         assert r"It is \x1b[31m42 now." in shown
@@ -197,13 +197,13 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         await at.answers("/help", "/context", "/new, /clear", "/quit, /exit", "Esc ", "Stop the turn; twice")
         await at.answers("/exit", "wane --resume")
 
-    requests = converse(served, repository, replies, scene)
+    requests = converse(serve_model, repository, replies, scene)
     refused = list(requests[3].results.values())[-1]
     assert "use make test" in refused
     assert (repository / "app.py").read_text().endswith("42\n")
 
 
-def test_clear_begins_an_empty_session_and_a_path_is_no_command(served: Serve, repository: Path) -> None:
+def test_clear_begins_an_empty_session_and_a_path_is_no_command(serve_model: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         assert "/resume" not in await at.answers("/clear", GREETING)
         await at.answers("first", "One.", "1 model call")
@@ -213,12 +213,12 @@ def test_clear_begins_an_empty_session_and_a_path_is_no_command(served: Serve, r
         await at.answers("/etc/hosts is a file", "Two.", "1 model call")
         await at.answers("exit", "wane --resume")
 
-    requests = converse(served, repository, [Reply("One."), Reply("Two.")], scene)
+    requests = converse(serve_model, repository, [Reply("One."), Reply("Two.")], scene)
     assert words(requests[1]) == ["/etc/hosts is a file"]
 
 
 @pytest.mark.full
-def test_a_search_goes_on_page_by_page(served: Serve, repository: Path) -> None:
+def test_a_search_goes_on_page_by_page(serve_model: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         await at.until("/help")
         await at.answers("/search", "/search needs a text")
@@ -236,27 +236,29 @@ def test_a_search_goes_on_page_by_page(served: Serve, repository: Path) -> None:
         await at.answers("/search", "/search needs a text")
 
     echoes = shell(*(f"echo needle {number}" for number in range(5)))
-    converse(served, repository, [echoes, Reply("Done.")], scene, yolo=True)
+    converse(serve_model, repository, [echoes, Reply("Done.")], scene, yolo=True)
 
 
 @pytest.mark.full
-def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(served: Serve, repository: Path) -> None:
+def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(
+    serve_model: Serve, repository: Path
+) -> None:
     async def scene(at: Terminal) -> None:
         at.say("go")
-        shown = await at.asked("5  ask about each part")
+        shown = await at.wait_for_question("5  ask about each part")
         assert "  touch x && mkdir 3\nIts parts:\n  asks     touch x  (always: touch with any arguments)\n" in shown
         assert "1  yes, this whole line, once\n" in shown
         assert "2  always, as shown above, until the session ends" in shown
         assert at.asks("Allow it? 1-6, or")
         await at.answers("v", "Answer with one of the digits below, or in your own words.")
         at.say("e")
-        shown = await at.asked("6  never: touch with any arguments, in this project for good")
+        shown = await at.wait_for_question("6  never: touch with any arguments, in this project for good")
         assert "Part 1 of the 2 that need approval:\n  touch x\n" in shown
         assert at.asks("Allow it? 1-6, or")
         at.say("p")
-        await at.asked("Part 2 of the 2 that need approval:\n  mkdir 3\n")
+        await at.wait_for_question("Part 2 of the 2 that need approval:\n  mkdir 3\n")
         at.say("a")
-        shown = await at.asked("  asks     xargs rm\n")
+        shown = await at.wait_for_question("  asks     xargs rm\n")
         assert "  allowed  mkdir 3  (mkdir *)\n" in shown
         assert "always" not in shown.partition("xargs rm")[2]
         assert at.asks("Allow it? 1-3, or")
@@ -270,7 +272,7 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
 
     async def later(at: Terminal) -> None:
         at.say("go")
-        shown = await at.asked("  asks     mkdir 3\n")
+        shown = await at.wait_for_question("  asks     mkdir 3\n")
         assert "  allowed  touch y  (touch *)\n" in shown
         assert "2  always: mkdir with any arguments, until the session ends" in shown
         await at.answers("v", "Two.")
@@ -280,12 +282,12 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
             await at.answers(f"/permissions forget {number}", f"forget {number} is not understood")
 
     first = [shell("touch x && mkdir 3"), shell("mkdir 3 | xargs rm"), Reply("One.")]
-    converse(served, repository, [*first, shell("touch y && mkdir 3"), Reply("Two.")], scene, later)
+    converse(serve_model, repository, [*first, shell("touch y && mkdir 3"), Reply("Two.")], scene, later)
     assert (repository / "x").exists()
     assert not (repository / "y").exists()
 
 
-def test_a_mark_that_is_refused_stands_in_the_log(served: Serve, repository: Path) -> None:
+def test_a_mark_that_is_refused_stands_in_the_log(serve_model: Serve, repository: Path) -> None:
     replies = [
         Reply(calls=(end(), start("a\x1b[1m", "expl"))),
         Reply(calls=(start("b", "expl"),)),
@@ -303,10 +305,10 @@ def test_a_mark_that_is_refused_stands_in_the_log(served: Serve, repository: Pat
             r'mark refused: episode "a\u001b[1m" is still active, and there is one at a time',
         ]
 
-    converse(served, repository, replies, scene)
+    converse(serve_model, repository, replies, scene)
 
 
-def test_the_agents_to_do_list_is_shown(served: Serve, repository: Path) -> None:
+def test_the_agents_to_do_list_is_shown(serve_model: Serve, repository: Path) -> None:
     todos = [{"content": "look", "status": "completed"}, {"content": "fix", "status": "in_progress"}]
     todos += [{"content": "test\x1b[1m", "status": "pending"}, {"content": "ask", "status": "cancelled"}]
 
@@ -314,10 +316,10 @@ def test_the_agents_to_do_list_is_shown(served: Serve, repository: Path) -> None
         shown = await at.answers("go", "Done.", "2 model calls")
         assert "● to do\n  ☑ look\n  ▶ fix\n  ☐ test\\x1b[1m\n    ask\n" in shown
 
-    converse(served, repository, [Reply(calls=(Call("todo_write", {"todos": todos}),)), Reply("Done.")], scene)
+    converse(serve_model, repository, [Reply(calls=(Call("todo_write", {"todos": todos}),)), Reply("Done.")], scene)
 
 
-def test_ctrl_c_stops_the_turn_and_not_the_chat(served: Serve, repository: Path) -> None:
+def test_ctrl_c_stops_the_turn_and_not_the_chat(serve_model: Serve, repository: Path) -> None:
     replies = [shell("touch begun; sleep 60"), Reply("Again.")]
 
     async def scene(at: Terminal) -> None:
@@ -336,34 +338,34 @@ def test_ctrl_c_stops_the_turn_and_not_the_chat(served: Serve, repository: Path)
         at.type(CTRL_D)
         await at.until("wane --resume")
 
-    requests = converse(served, repository, replies, scene, yolo=True)
+    requests = converse(serve_model, repository, replies, scene, yolo=True)
     assert words(requests[1]) == ["wait", "go on"]
 
 
 @pytest.mark.parametrize("key", [CTRL_C, ESC], ids=["Ctrl-C", "Esc"])
-def test_a_key_that_stops_refuses_what_is_asked(served: Serve, repository: Path, key: str) -> None:
+def test_a_key_that_stops_refuses_what_is_asked(serve_model: Serve, repository: Path, key: str) -> None:
     async def scene(at: Terminal) -> None:
         at.say("do it")
-        await at.asked("touch made")
+        await at.wait_for_question("touch made")
         at.type(key)
         await at.until("Stopped")
 
-    requests = converse(served, repository, [shell("touch made")], scene)
+    requests = converse(serve_model, repository, [shell("touch made")], scene)
     assert len(requests) == 1
     assert not (repository / "made").exists()
 
 
-def test_one_digit_answers_a_question_that_somebody_can_have_read(served: Serve, repository: Path) -> None:
+def test_one_digit_answers_a_question_that_somebody_can_have_read(serve_model: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("work")
-        await at.asked("touch one")
+        await at.wait_for_question("touch one")
         at.type("1")  # at once: meant for something else
         await asyncio.sleep(0.4)
         assert at.chat.asking
         at.type("\x7f")
         await at.when(lambda: not at.chat._prompt.default_buffer.text)
         at.type("1")
-        assert "touch one" in await at.asked("touch two")
+        assert "touch one" in await at.wait_for_question("touch two")
         await asyncio.sleep(0.4)
         at.type("stop 1")  # within words a digit is a digit, and no letter answers
         await asyncio.sleep(0.1)
@@ -371,17 +373,17 @@ def test_one_digit_answers_a_question_that_somebody_can_have_read(served: Serve,
         at.type(ENTER)
         assert "refused: touch two (stop 1)" in await at.until("Done.")
 
-    converse(served, repository, [shell("touch one"), shell("touch two"), Reply("Done.")], scene)
+    converse(serve_model, repository, [shell("touch one"), shell("touch two"), Reply("Done.")], scene)
     assert (repository / "one").exists()
     assert not (repository / "two").exists()
 
 
-def test_a_long_question_leaves_room_for_its_answers(served: Serve, repository: Path) -> None:
+def test_a_long_question_leaves_room_for_its_answers(serve_model: Serve, repository: Path) -> None:
     command = "\n".join(f"touch file-{number}" for number in range(60))
 
     async def scene(at: Terminal) -> None:
         at.say("work")
-        shown = await at.asked("more lines; Ctrl-O shows all")
+        shown = await at.wait_for_question("more lines; Ctrl-O shows all")
         question = "".join(text for _, text in at.chat._message())
         assert question.count("\n") < 40  # rows of the terminal
         assert "file-59" not in shown
@@ -390,25 +392,25 @@ def test_a_long_question_leaves_room_for_its_answers(served: Serve, repository: 
         at.say("no")
         await at.until("Done.")
 
-    converse(served, repository, [shell(command), Reply("Done.")], scene)
+    converse(serve_model, repository, [shell(command), Reply("Done.")], scene)
 
 
 @pytest.mark.full
-def test_what_was_being_typed_is_not_the_answer(served: Serve, repository: Path) -> None:
+def test_what_was_being_typed_is_not_the_answer(serve_model: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("do it")
         at.type("and then ")
-        await at.asked("touch made")
+        await at.wait_for_question("touch made")
         at.say("a")
         await at.answers("more", "First.", "Second.")
 
     replies = [replace(shell("touch made"), delay=0.3), Reply("First."), Reply("Second.")]
-    requests = converse(served, repository, replies, scene)
+    requests = converse(serve_model, repository, replies, scene)
     assert "and then more" in requests[-1].texts(Kind.USER)
     assert (repository / "made").exists()
 
 
-def test_sessions_are_listed_and_changed(served: Serve, repository: Path) -> None:
+def test_sessions_are_listed_and_changed(serve_model: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         await at.answers("first", "One.", "1 model call")
         first = at.chat.session.id
@@ -440,11 +442,11 @@ def test_sessions_are_listed_and_changed(served: Serve, repository: Path) -> Non
         await at.answers(str(first), "/help lists", "One.")
         await at.answers("2", "Three.")
 
-    requests = converse(served, repository, [Reply("One."), Reply("Two."), Reply("Three.")], scene)
+    requests = converse(serve_model, repository, [Reply("One."), Reply("Two."), Reply("Three.")], scene)
     assert words(requests[2]) == ["first", "2"]
 
 
-def test_going_on_shows_what_the_session_was_about(served: Serve, repository: Path) -> None:
+def test_going_on_shows_what_the_session_was_about(serve_model: Serve, repository: Path) -> None:
     long = "Explain \x1b[1m the   parser\n" + "and all that hangs on it " * 20
     script = [Reply("It splits.\nThen it joins."), Reply("Now it is fixed."), Reply(error=HttpError(400, body="no"))]
 
@@ -471,11 +473,11 @@ def test_going_on_shows_what_the_session_was_about(served: Serve, repository: Pa
         assert "  3 turns  " in counts
         assert (last, cut_off) == ("> and now?", "The last turn was cut off before an answer.")
 
-    converse(served, repository, script, talk, fail, look)
+    converse(serve_model, repository, script, talk, fail, look)
 
 
 @pytest.mark.full
-def test_a_provider_that_stays_away_is_told_of_in_few_words(served: Serve, repository: Path) -> None:
+def test_a_provider_that_stays_away_is_told_of_in_few_words(serve_model: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         shown = await at.answers("go", "Given up after")
         assert "0 model calls" not in shown
@@ -483,10 +485,10 @@ def test_a_provider_that_stays_away_is_told_of_in_few_words(served: Serve, repos
         assert "trying again" not in shown, "that is the business of the line above the prompt"
 
     failures = [Reply(error=HttpError(429, body="slow down", headers={"retry-after": "0"}))] * 40
-    converse(served, repository, failures, scene, patience=0.03)
+    converse(serve_model, repository, failures, scene, patience=0.03)
 
 
-def test_quitting_in_the_middle_of_a_turn_leaves_a_session_to_resume(served: Serve, repository: Path) -> None:
+def test_quitting_in_the_middle_of_a_turn_leaves_a_session_to_resume(serve_model: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         await at.answers("wait", "● shell sleep 60")
         at.type(CTRL_D)
@@ -496,11 +498,11 @@ def test_quitting_in_the_middle_of_a_turn_leaves_a_session_to_resume(served: Ser
         await at.until("1 turn  0 passes", "> wait\n  shell sleep 60\n", "The last turn was cut off before an answer.")
         await at.answers("what happened?", "ok")
 
-    requests = converse(served, repository, [shell("sleep 60"), Reply("ok")], scene, again, yolo=True)
+    requests = converse(serve_model, repository, [shell("sleep 60"), Reply("ok")], scene, again, yolo=True)
     assert "Interrupted" in next(iter(requests[1].results.values()))
 
 
-def test_what_is_not_finished_stands_above_the_prompt(served: Serve, repository: Path) -> None:
+def test_what_is_not_finished_stands_above_the_prompt(serve_model: Serve, repository: Path) -> None:
     command = "seq 20; while ! test -e go; do sleep 0.05; done; echo end"
 
     async def scene(at: Terminal) -> None:
@@ -523,12 +525,12 @@ def test_what_is_not_finished_stands_above_the_prompt(served: Serve, repository:
         await at.until("    1\n    2\n", "    end\n")
 
     replies = [shell(command), Reply("First."), Reply("Second.")]
-    requests = converse(served, repository, replies, scene, yolo=True)
+    requests = converse(serve_model, repository, replies, scene, yolo=True)
     assert "later or now" in requests[-1].texts(Kind.USER)
 
 
 @pytest.mark.full
-def test_escape_stops_the_turn_and_leaves_nothing_above_the_prompt(served: Serve, repository: Path) -> None:
+def test_escape_stops_the_turn_and_leaves_nothing_above_the_prompt(serve_model: Serve, repository: Path) -> None:
     command = "seq 20; touch begun; exec sleep 60"
 
     async def scene(at: Terminal) -> None:
@@ -554,10 +556,10 @@ def test_escape_stops_the_turn_and_leaves_nothing_above_the_prompt(served: Serve
         await at.until("[exit code: 130]")
 
     replies = [shell(command), Reply("Well.")]
-    converse(served, repository, replies, scene, yolo=True)
+    converse(serve_model, repository, replies, scene, yolo=True)
 
 
-def test_long_pastes_new_lines_and_an_empty_answer(served: Serve, repository: Path) -> None:
+def test_long_pastes_new_lines_and_an_empty_answer(serve_model: Serve, repository: Path) -> None:
     pasted = "\n".join(f"line {number}" for number in range(30))
 
     async def scene(at: Terminal) -> None:
@@ -566,21 +568,21 @@ def test_long_pastes_new_lines_and_an_empty_answer(served: Serve, repository: Pa
         at.type(f"\x1b[200~{pasted}\x1b[201~ now")
         at.type("\n")  # Ctrl-J
         at.type(f"and\\{ENTER}here{ENTER}")
-        shown = await at.asked("touch made")
+        shown = await at.wait_for_question("touch made")
         assert "\n> look at [Pasted #2: 30 lines] now\nand\nhere\n" in shown
         at.type(ENTER)
         await at.answers("y", "Done.")
 
     replies = [shell("touch made"), Reply("Done.")]
-    requests = converse(served, repository, replies, scene)
+    requests = converse(serve_model, repository, replies, scene)
     assert f"look at {pasted} now\nand\nhere" in requests[0].texts(Kind.USER)
     assert (repository / "made").exists()
 
 
-def test_a_command_at_a_question_is_no_answer(served: Serve, repository: Path) -> None:
+def test_a_command_at_a_question_is_no_answer(serve_model: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("work")
-        await at.asked("touch made")
+        await at.wait_for_question("touch made")
         await at.answers("/cost", "for 1 model call")
         await at.answers("/permissions", "The agent asks before")
         await at.answers("/permissions forget 1", "Answer the question first")
@@ -589,14 +591,14 @@ def test_a_command_at_a_question_is_no_answer(served: Serve, repository: Path) -
         await at.answers("y", "Done.")
 
     replies = [shell("touch made"), Reply("Done.")]
-    converse(served, repository, replies, scene)
+    converse(serve_model, repository, replies, scene)
     assert (repository / "made").exists()
 
 
-def test_the_time_of_a_turn_leaves_out_what_the_user_takes_to_answer(served: Serve, repository: Path) -> None:
+def test_the_time_of_a_turn_leaves_out_what_the_user_takes_to_answer(serve_model: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("work")
-        await at.asked("touch x")
+        await at.wait_for_question("touch x")
         loop = asyncio.get_running_loop()
         asked, clock = loop.time(), loop.time
         loop.time = lambda: clock() + 3_600  # type: ignore[method-assign]
@@ -611,10 +613,10 @@ def test_the_time_of_a_turn_leaves_out_what_the_user_takes_to_answer(served: Ser
         shell("touch x; until test -e go; do sleep 0.05; done"),
         Reply("Done."),
     ]
-    converse(served, repository, replies, scene)
+    converse(serve_model, repository, replies, scene)
 
 
-def test_edits_show_their_diff_once(served: Serve, repository: Path) -> None:
+def test_edits_show_their_diff_once(serve_model: Serve, repository: Path) -> None:
     replies = [
         Reply(calls=(Call("edit_file", {"path": "app.py", "old_text": "41", "new_text": "42"}),)),
         Reply(calls=(Call("edit_file", {"path": "app.py", "old_text": "42", "new_text": "43"}),)),
@@ -625,7 +627,7 @@ def test_edits_show_their_diff_once(served: Serve, repository: Path) -> None:
 
     async def scene(at: Terminal) -> None:
         at.say("go")
-        assert "● edit_file app.py\n" in await at.asked("+    return 42")
+        assert "● edit_file app.py\n" in await at.wait_for_question("+    return 42")
         shown = await at.answers("s", "Done.")
         assert "● edit_file app.py\n  └ old_text not found in app.py" in shown
         assert "● write_file new.py\n" in shown
@@ -633,10 +635,10 @@ def test_edits_show_their_diff_once(served: Serve, repository: Path) -> None:
         assert "    -    return 42\n    +    return 43\n" in shown
         assert "    +a\n    +b\n" in shown
 
-    converse(served, repository, replies, scene)
+    converse(serve_model, repository, replies, scene)
 
 
-def test_a_command_of_the_users_own_is_read_with_the_next_words(served: Serve, repository: Path) -> None:
+def test_a_command_of_the_users_own_is_read_with_the_next_words(serve_model: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         await at.answers("!", "! needs a command to run")
         await at.answers("!echo one; exit 3", "one\n    [exit code: 3]")
@@ -652,13 +654,13 @@ def test_a_command_of_the_users_own_is_read_with_the_next_words(served: Serve, r
         assert first == "> what was that?"
         assert "  1 turn  " in counts, "what a command printed is no turn"
 
-    (request,) = converse(served, repository, [Reply("An error.")], scene, look)
+    (request,) = converse(serve_model, repository, [Reply("An error.")], scene, look)
     texts = request.texts(Kind.USER)
     assert "<local-command-stdout>\nThe user ran: echo one; exit 3\none\n[exit code: 3]" in texts[0]
     assert "what was that?" in texts[-1]
 
 
-def test_the_users_own_commands(served: Serve, repository: Path) -> None:
+def test_the_users_own_commands(serve_model: Serve, repository: Path) -> None:
     (repository / ".wane" / "commands").mkdir(parents=True)
     (repository / ".wane" / "commands" / "fix.md").write_text("Fix $ARGUMENTS, and test it.")
     (repository / ".wane" / "commands" / "quit.md").write_text("The chat's own commands come first.")
@@ -668,11 +670,11 @@ def test_the_users_own_commands(served: Serve, repository: Path) -> None:
         await at.answers("/fix the login", "> /fix the login", "Done.")
         await at.answers("/quit", "wane --resume")
 
-    requests = converse(served, repository, [Reply("Done.")], scene)
+    requests = converse(serve_model, repository, [Reply("Done.")], scene)
     assert "Fix the login, and test it." in requests[0].texts(Kind.USER)
 
 
-def test_ctrl_c_twice_at_an_empty_prompt_quits(served: Serve, repository: Path) -> None:
+def test_ctrl_c_twice_at_an_empty_prompt_quits(serve_model: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         await at.answers("go", "One.")
         at.type(CTRL_C)
@@ -683,13 +685,13 @@ def test_ctrl_c_twice_at_an_empty_prompt_quits(served: Serve, repository: Path) 
         at.type(CTRL_C)
         await at.until("wane --resume")
 
-    converse(served, repository, [Reply("One.")], scene)
+    converse(serve_model, repository, [Reply("One.")], scene)
 
 
-def test_answers_to_questions_are_not_in_the_history(served: Serve, repository: Path) -> None:
+def test_answers_to_questions_are_not_in_the_history(serve_model: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("first thing")
-        await at.asked("touch a")
+        await at.wait_for_question("touch a")
         await at.answers("y", "Done.")
         at.type("\x12thing")  # Ctrl-R
         at.type(f"{ENTER}{ENTER}")
@@ -703,11 +705,11 @@ def test_answers_to_questions_are_not_in_the_history(served: Serve, repository: 
         Reply("Again."),
         Reply("And again."),
     ]
-    requests = converse(served, repository, replies, scene)
+    requests = converse(serve_model, repository, replies, scene)
     assert words(requests[-1]) == ["first thing", "first thing", "first thing!"]
 
 
-def test_the_footer(served: Serve, repository: Path) -> None:
+def test_the_footer(serve_model: Serve, repository: Path) -> None:
     usage = Usage(input=12_345, output=678, cache_read=10_000, cache_write=2_000)
     replies = [
         Reply(calls=(start("look", "expl"),), usage=usage),
@@ -722,7 +724,7 @@ def test_the_footer(served: Serve, repository: Path) -> None:
         assert re.fullmatch(r"↑24\.7k ↓1\.4k R20k W4k \$0\.\d+  12\.3k/80k  reading look", footer(at.chat.session, 60))
         assert re.fullmatch(r"\$0\.\d+  12\.3k/80k", footer(at.chat.session, 20))
 
-    converse(served, repository, replies, scene, save=False)
+    converse(serve_model, repository, replies, scene, save=False)
 
 
 @pytest.mark.parametrize(
@@ -760,7 +762,7 @@ def test_a_chat_needs_a_terminal(repository: Path, monkeypatch: pytest.MonkeyPat
         run_chat(AgentOptions(cwd=repository))
 
 
-def test_the_first_lines_escape_a_directory_and_say_what_confines(served: Serve, project: Path) -> None:
+def test_the_first_lines_escape_a_directory_and_say_what_confines(serve_model: Serve, project: Path) -> None:
     strange = project.rename(project.with_name("red\x1b[31mred"))
 
     async def scene(at: Terminal) -> None:
@@ -770,4 +772,4 @@ def test_the_first_lines_escape_a_directory_and_say_what_confines(served: Serve,
         at.say("/permissions")
         await at.until("run unasked")
 
-    converse(served, strange, [], scene)
+    converse(serve_model, strange, [], scene)

@@ -155,7 +155,7 @@ class Journalled:
     def view(self) -> list[ModelMessage]:
         return self.transcript.view(self.window.visible)
 
-    def said(self) -> set[Said]:
+    def history_contents(self) -> set[Said]:
         return set(contents(self.transcript.messages))
 
 
@@ -173,7 +173,7 @@ def contents(messages: list[ModelMessage]) -> list[Said]:
     ]
 
 
-def sent(request: Request) -> list[Said]:
+def request_contents(request: Request) -> list[Said]:
     """What a request said, without the notes at its end that are no part of the history."""
     parts = [part for part in request.parts if part.kind is not Kind.SYSTEM]
     notes = ("<git-status>", "[Automatic note", OPENING)
@@ -187,15 +187,15 @@ def without_thoughts(said: list[Said]) -> Counter[Said]:
 def check(path: Path, requests: tuple[Request, ...], done: list[str]) -> Journalled:
     found = read(path)
     journalled = Journalled(found.records)
-    said = journalled.said()
-    assert not requests or set(sent(requests[-1])) <= said
+    said = journalled.history_contents()
+    assert not requests or set(request_contents(requests[-1])) <= said
     assert {(Kind.TEXT, "", answer) for answer in done} <= said
     if requests and isinstance(journalled.transcript.messages[-1], ModelRequest):
         last = journalled.transcript.messages[-1]
-        if set(contents([last])) <= set(sent(requests[-1])):
+        if set(contents([last])) <= set(request_contents(requests[-1])):
             # It died while the model was at work: the view is what had been sent. But for thoughts with nothing left
             # around them: Chat Completions has no message for these alone.
-            assert without_thoughts(contents(journalled.view)) == without_thoughts(sent(requests[-1]))
+            assert without_thoughts(contents(journalled.view)) == without_thoughts(request_contents(requests[-1]))
     return journalled
 
 

@@ -20,7 +20,7 @@ from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.usage import RequestUsage
 
 from tests.agent.clock import run_fast
-from tests.agent.conftest import config, dumped
+from tests.agent.conftest import config, dump_messages
 from tests.agent.provider import serve
 from tests.agent.work import Work, read_long, working
 from tests.marks import cross_quick, first_quick
@@ -92,7 +92,7 @@ def task(*faults: Reply) -> list[Reply]:
     return [Reply(calls=(Call("read_file", {"path": "app.py"}),)), *faults, Reply(calls=(write,)), Reply("Done.")]
 
 
-def failed(status: int, **headers: str) -> Reply:
+def failing_reply(status: int, **headers: str) -> Reply:
     return Reply(error=HttpError(status, headers={name.replace("_", "-"): value for name, value in headers.items()}))
 
 
@@ -112,7 +112,7 @@ def course(repository: Path, api: str, faults: Sequence[Reply]) -> Course:
     at, result = ends(repository, task(*faults), api=api)
     assert (result.outcome, result.output, result.fault) == (Outcome.DONE, "Done.", None)
     sent = [_OWN_IDS.sub("id", json.dumps(request.body)).replace(str(repository), "here") for request in at.requests]
-    history: Any = dumped(at.session.history)
+    history: Any = dump_messages(at.session.history)
     kinds = [[part["part_kind"] for part in message["parts"]] for message in history]
     return sent, kinds, result, at.of(Waiting)
 
@@ -155,38 +155,46 @@ def test_a_lasting_fault_ends_the_turn_by_its_name(repository: Path, api: str, n
         assert at.run("go on").outcome is Outcome.DONE
 
 
-def _refused(status: int, message: str, **more: object) -> HttpError:
+def _refusal_error(status: int, message: str, **more: object) -> HttpError:
     return HttpError(status, body={"error": {"message": message, **more}})
 
 
 WORDINGS = {
-    "Anthropic, organization": ("access", _refused(400, "This organization has been disabled.")),
+    "Anthropic, organization": ("access", _refusal_error(400, "This organization has been disabled.")),
     "Anthropic, length": (
         "context",
-        _refused(400, "input length and `max_tokens` exceed context limit: 190 + 20 > 200"),
+        _refusal_error(400, "input length and `max_tokens` exceed context limit: 190 + 20 > 200"),
     ),
-    "Anthropic, size": ("context", _refused(413, "Request exceeds the maximum size")),
-    "OpenAI, verification": ("access", _refused(400, "Your organization must be verified to stream this model.")),
-    "OpenAI, tokens a minute": ("context", _refused(429, "Request too large for x: Limit 30000, Requested 42000.")),
+    "Anthropic, size": ("context", _refusal_error(413, "Request exceeds the maximum size")),
+    "OpenAI, verification": ("access", _refusal_error(400, "Your organization must be verified to stream this model.")),
+    "OpenAI, tokens a minute": (
+        "context",
+        _refusal_error(429, "Request too large for x: Limit 30000, Requested 42000."),
+    ),
     "Google, location": ("access", HttpError(400, body={"error": "User location is not supported for the API use."})),
-    "OpenRouter, model": ("model", _refused(400, "foo/bar is not a valid model ID", code=400)),
-    "OpenRouter, key": ("quota", _refused(403, "Key limit exceeded (total limit).", code=403)),
+    "OpenRouter, model": ("model", _refusal_error(400, "foo/bar is not a valid model ID", code=400)),
+    "OpenRouter, key": ("quota", _refusal_error(403, "Key limit exceeded (total limit).", code=403)),
     "OpenRouter, behind it": (
         "context",
-        _refused(400, "Provider returned error", code=400, metadata={"raw": "prompt is too long: 215000 > 200000"}),
+        _refusal_error(
+            400, "Provider returned error", code=400, metadata={"raw": "prompt is too long: 215000 > 200000"}
+        ),
     ),
-    "LiteLLM, model": ("model", _refused(400, "Invalid model name passed in model=foo.", code="400")),
-    "LiteLLM, budget": ("quota", _refused(429, "Budget has been exceeded! Current cost: 1.2", code="429")),
-    "DeepSeek, model": ("model", _refused(400, "Model Not Exist")),
+    "LiteLLM, model": ("model", _refusal_error(400, "Invalid model name passed in model=foo.", code="400")),
+    "LiteLLM, budget": ("quota", _refusal_error(429, "Budget has been exceeded! Current cost: 1.2", code="429")),
+    "DeepSeek, model": ("model", _refusal_error(400, "Model Not Exist")),
     "vLLM, length": (
         "context",
-        _refused(400, "The decoder prompt (length 40000) is longer than the maximum model length"),
+        _refusal_error(400, "The decoder prompt (length 40000) is longer than the maximum model length"),
     ),
     "vLLM, tokens": (
         "context",
-        _refused(400, "You passed 9 input tokens. However, the model's context length is only 8"),
+        _refusal_error(400, "You passed 9 input tokens. However, the model's context length is only 8"),
     ),
-    "llama.cpp, length": ("context", _refused(400, "request (4097 tokens) exceeds the available context size (4096)")),
+    "llama.cpp, length": (
+        "context",
+        _refusal_error(400, "request (4097 tokens) exceeds the available context size (4096)"),
+    ),
     "xAI, length": ("context", HttpError(400, body={"error": "This model's maximum prompt length is 131072 but …"})),
     "a gateway": ("access", HttpError(407, body="Proxy Authentication Required")),
 }
@@ -204,7 +212,7 @@ def test_refusals_are_known_by_their_words(repository: Path, wording: str) -> No
 
 @pytest.mark.full
 def test_patience_ends(repository: Path) -> None:
-    at, result = ends(repository, task(*[failed(529)] * 50), fast=False, patience=0.03)
+    at, result = ends(repository, task(*[failing_reply(529)] * 50), fast=False, patience=0.03)
     assert result.outcome is Outcome.PROVIDER
     assert result.fault == Fault("outage", "overloaded_error", 529)
     waits = at.of(Waiting)
@@ -216,7 +224,7 @@ def test_patience_ends(repository: Path) -> None:
 
 
 def test_no_wait_that_the_patience_does_not_allow(repository: Path) -> None:
-    at, result = ends(repository, task(failed(429, retry_after="3600")))
+    at, result = ends(repository, task(failing_reply(429, retry_after="3600")))
     assert result.fault == Fault("outage", "rate_limit_error", 429, 3600)
     assert len(at.requests) == 2
 
@@ -257,9 +265,9 @@ def test_a_call_fails_if_nothing_more_comes(repository: Path, api: str, events: 
 
 @pytest.mark.parametrize("by_caller", [False, True], ids=["stopped", "cancelled"])
 def test_a_turn_can_be_stopped_while_it_waits(repository: Path, by_caller: bool) -> None:
-    with working(ANTHROPIC, repository, task(failed(429, retry_after="60"))) as at:
+    with working(ANTHROPIC, repository, task(failing_reply(429, retry_after="60"))) as at:
 
-        async def cancelled() -> None:
+        async def cancel_turn() -> None:
             def watch(event: SessionEvent) -> None:
                 if isinstance(event, Waiting):
                     asyncio.get_running_loop().call_later(0.05, turn.cancel)
@@ -269,7 +277,7 @@ def test_a_turn_can_be_stopped_while_it_waits(repository: Path, by_caller: bool)
                 await turn
 
         if by_caller:
-            asyncio.run(cancelled())
+            asyncio.run(cancel_turn())
         else:
             assert at.run(until=lambda event: isinstance(event, Waiting)).outcome is Outcome.INTERRUPTED
         assert at.run("go on").outcome is Outcome.DONE
@@ -385,13 +393,13 @@ def test_a_server_that_was_never_reached_is_given_up_sooner(repository: Path) ->
 
     async def fails() -> None:
         clock = Patience(None, None, lambda: None)
-        clock.called()
-        assert clock.failed(refused) is None
-        clock.answered()
+        clock.begin_call()
+        assert clock.fail_call(refused) is None
+        clock.end_call()
         clock.begin()
-        clock.called()
-        assert clock.failed(refused) is not None
+        clock.begin_call()
+        assert clock.fail_call(refused) is not None
         clock.lost = OUTAGES * PATIENCE
-        assert clock.failed(refused) is None, "a task does not wait for ever for outages that end"
+        assert clock.fail_call(refused) is None, "a task does not wait for ever for outages that end"
 
     asyncio.run(fails())

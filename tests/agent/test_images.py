@@ -67,6 +67,6 @@ def test_the_model_sees_the_image_also_in_a_resumed_session(repository: Path) ->
     assert [data in str(request.body) for request in requests] == [True, True]
 
 
-def test_an_image_that_has_gone_is_left_out(served: Serve, repository: Path) -> None:
-    with working(served, repository, [Reply("ok")]) as at:
+def test_an_image_that_has_gone_is_left_out(serve_model: Serve, repository: Path) -> None:
+    with working(serve_model, repository, [Reply("ok")]) as at:
         assert asyncio.run(at.session.run("look", images=[repository / "gone.png"])).output == "ok"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.conftest import config, dumped
+from tests.agent.conftest import config, dump_messages
 from tests.agent.provider import Serve
 from tests.agent.work import task, working
 from wane.agent.events import event_json
@@ -27,9 +27,9 @@ def plain_task(number: int) -> list[Reply]:
 
 
 @pytest.mark.full
-def test_a_session_is_resumed_with_what_was_inferred(served: Serve, project: Path) -> None:
+def test_a_session_is_resumed_with_what_was_inferred(serve_model: Serve, project: Path) -> None:
     script = [reply for number in range(8) for reply in plain_task(number)]
-    with working(served, project, script, budget=6_000, annotate="infer") as at:
+    with working(serve_model, project, script, budget=6_000, annotate="infer") as at:
         assert [at.run(f"task {number}").output for number in range(5)] == [f"Done {number}." for number in range(5)]
         assert any(event.report.satisfied for event in at.of(PassRan))
         opened = [event.episode.name for event in at.of(EpisodeOpened) if event.episode.name]
@@ -43,7 +43,7 @@ def test_a_session_is_resumed_with_what_was_inferred(served: Serve, project: Pat
         at.given = config(project, at.given.settings.model, budget=6_000)
         resumed = at.resume()
         assert resumed.settings.context.annotate == "infer"
-        assert dumped(resumed.conversation.view) == dumped(before.conversation.view)
+        assert dump_messages(resumed.conversation.view) == dump_messages(before.conversation.view)
         assert resumed.window.export() == before.window.export()
         assert [e.name for e in resumed.episodes] == [e.name for e in before.episodes]
         at.run(*(f"task {number}" for number in range(5, 8)))
@@ -57,8 +57,8 @@ def test_a_session_is_resumed_with_what_was_inferred(served: Serve, project: Pat
     assert shown["messages"] == len(resumed.history)
 
 
-def test_a_model_that_has_marked_its_work_goes_on_to(served: Serve, project: Path) -> None:
-    with working(served, project, [*task(0), *task(1)]) as at:
+def test_a_model_that_has_marked_its_work_goes_on_to(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, [*task(0), *task(1)]) as at:
         at.run("task 0")
         resumed = at.resume(annotate="infer")
         assert any("none are inferred" in warning for warning in resumed.warnings)
@@ -68,8 +68,8 @@ def test_a_model_that_has_marked_its_work_goes_on_to(served: Serve, project: Pat
         assert [e.name for e in resumed.episodes if e.name] == ["look-0", "do-0", "look-1", "do-1"]
 
 
-def test_a_session_may_go_over_to_inference_before_anything_was_marked(served: Serve, project: Path) -> None:
-    with working(served, project, [Reply("Hello."), *plain_task(0)]) as at:
+def test_a_session_may_go_over_to_inference_before_anything_was_marked(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, [Reply("Hello."), *plain_task(0)]) as at:
         at.run("hello")
         warnings = at.session.warnings
         resumed = at.resume(annotate="infer")

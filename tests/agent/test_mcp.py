@@ -37,10 +37,12 @@ def servers(tmp_path: Path) -> Path:
 
 
 @pytest.mark.full
-def test_tools_of_a_server_work_and_it_runs_from_turn_to_turn(served: Serve, repository: Path, servers: Path) -> None:
+def test_tools_of_a_server_work_and_it_runs_from_turn_to_turn(
+    serve_model: Serve, repository: Path, servers: Path
+) -> None:
     calls = (ADD, Call("sums_fail"), COUNT)
     replies = [Reply(calls=calls), Reply("First."), Reply(calls=(COUNT,)), Reply("Second.")]
-    with working(served, repository, replies, mcp=(str(servers),)) as at:
+    with working(serve_model, repository, replies, mcp=(str(servers),)) as at:
         assert at.run("go", "on").output == "Second."
     added, failed, counted = at.requests[1].results.values()
     assert (added, counted) == ("42", "1")
@@ -65,7 +67,7 @@ def test_nothing_is_read_of_the_projects_environment_file(repository: Path, serv
 
 
 @pytest.mark.full
-def test_a_server_that_fails_names_its_log_and_quotes_it(served: Serve, repository: Path, tmp_path: Path) -> None:
+def test_a_server_that_fails_names_its_log_and_quotes_it(serve_model: Serve, repository: Path, tmp_path: Path) -> None:
     file, log = tmp_path / "servers.json", platformdirs.user_log_path("wane", appauthor=False) / "mcp-sad.log"
     fails = "import sys; sys.exit('no token\\nset TOKEN first')"
     file.write_text(json.dumps({"mcpServers": {"sad": {"command": sys.executable, "args": ["-c", fails]}}}))
@@ -76,7 +78,7 @@ def test_a_server_that_fails_names_its_log_and_quotes_it(served: Serve, reposito
         await at.until("the MCP server sad does not work: Connection closed.")
         await at.answers("/mcp", "set TOKEN first")
 
-    with served([]) as server, terminal(server.model(), repository, mcp=[str(file)]) as at:
+    with serve_model([]) as server, terminal(server.model(), repository, mcp=[str(file)]) as at:
         play(at, scene)
         (listed,) = at.chat.session.servers.servers
     assert listed.problem == f'Connection closed. It wrote "set TOKEN first"; its log is {log}'
@@ -86,13 +88,16 @@ def test_a_server_that_fails_names_its_log_and_quotes_it(served: Serve, reposito
 @pytest.mark.full
 @pytest.mark.parametrize(("names", "clash"), [({"read": "file"}, "read_file"), ({"a": "b_c", "a_b": "c"}, "a_b_c")])
 def test_a_server_with_a_tool_of_another_name_is_left_out(
-    served: Serve, repository: Path, tmp_path: Path, names: dict[str, str], clash: str
+    serve_model: Serve, repository: Path, tmp_path: Path, names: dict[str, str], clash: str
 ) -> None:
     servers = {name: {"command": sys.executable, "args": [str(SERVER), tool]} for name, tool in names.items()}
     file = tmp_path / "servers.json"
     file.write_text(json.dumps({"mcpServers": servers}))
     with working(
-        served, repository, [Reply(calls=(Call("read_file", {"path": "app.py"}),)), Reply("done")], mcp=(str(file),)
+        serve_model,
+        repository,
+        [Reply(calls=(Call("read_file", {"path": "app.py"}),)), Reply("done")],
+        mcp=(str(file),),
     ) as at:
         at.run("go")
         (read,) = at.requests[1].results.values()
@@ -105,14 +110,14 @@ def test_a_server_with_a_tool_of_another_name_is_left_out(
 
 @pytest.mark.full
 def test_a_rule_that_denies_holds_for_a_server_however_it_names_its_tools(
-    served: Serve, repository: Path, tmp_path: Path
+    serve_model: Serve, repository: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "servers.json"
     named = {"edit": {"command": sys.executable, "args": [str(SERVER), "files"]}}
     file.write_text(json.dumps({"mcpServers": named}))
     calls = (Call("edit_files"), Call("edit_count"))
     settings = {"mcp": (str(file),), "yolo": True, "deny": ("mcp:edit_f*",)}
-    with working(served, repository, [Reply(calls=calls), Reply("done")], **settings) as at:
+    with working(serve_model, repository, [Reply(calls=calls), Reply("done")], **settings) as at:
         at.run("go")
         denied, counted = at.requests[1].results.values()
     assert "a rule of the user denies it" in denied
@@ -120,18 +125,18 @@ def test_a_rule_that_denies_holds_for_a_server_however_it_names_its_tools(
 
 
 @pytest.mark.full
-def test_the_chat_asks_before_a_tool_is_called(served: Serve, repository: Path, servers: Path) -> None:
+def test_the_chat_asks_before_a_tool_is_called(serve_model: Serve, repository: Path, servers: Path) -> None:
     async def scene(at: Terminal) -> None:
         await at.until("the MCP server gone does not work")
         await at.answers("/mcp", "sums_add, sums_fail, sums_count", "does not work: ")
         at.say("add")
-        shown = await at.asked("  never: the tool sums_add, in this project for good")
+        shown = await at.wait_for_question("  never: the tool sums_add, in this project for good")
         assert 'The agent wants to call sums_add:\n  {\n    "a": 1,\n    "b": 41\n  }\n' in shown
         at.say("a")
-        await at.asked("wants to call sums_count")
+        await at.wait_for_question("wants to call sums_count")
         await at.answers("n", "Done.")
 
-    with served([Reply(calls=(ADD, ADD, COUNT)), Reply("Done.")]) as server:
+    with serve_model([Reply(calls=(ADD, ADD, COUNT)), Reply("Done.")]) as server:
         with terminal(server.model(), repository, mcp=[str(servers)]) as at:
             play(at, scene)
         *added, refused = server.requests[1].results.values()
@@ -159,24 +164,24 @@ def test_print_mode_calls_what_a_rule_allows(
 
 @pytest.mark.full
 def test_a_projects_servers_are_not_started_unless_the_user_says_so(
-    served: Serve, repository: Path, servers: Path
+    serve_model: Serve, repository: Path, servers: Path
 ) -> None:
     servers.rename(repository / ".mcp.json")
-    with working(served, repository, []) as at:
+    with working(serve_model, repository, []) as at:
         assert at.session.servers.servers == []
         assert at.session.warnings == ["The project's MCP servers are not used; --mcp .mcp.json uses them."]
-    with working(served, repository, [], mcp=(".mcp.json",)) as at:
+    with working(serve_model, repository, [], mcp=(".mcp.json",)) as at:
         assert [entry.name for entry in at.session.servers.servers] == ["sums", "gone"]
         assert at.session.warnings == []
 
 
 @pytest.mark.full
 def test_the_users_own_servers_are_used(
-    served: Serve, repository: Path, servers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve_model: Serve, repository: Path, servers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANE_CONFIG_DIR", str(tmp_path))
     servers.rename(tmp_path / "mcp.json")
-    with working(served, repository, []) as at:
+    with working(serve_model, repository, []) as at:
         assert [entry.name for entry in at.session.servers.servers] == ["sums", "gone"]
 
 

@@ -24,11 +24,11 @@ def model(request: Request) -> Reply:
 
 
 @pytest.mark.full
-def test_turns_are_tasks_and_changes_tell_the_phases(served: Serve, tmp_path: Path) -> None:
+def test_turns_are_tasks_and_changes_tell_the_phases(serve_model: Serve, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "a.txt").write_text("a\n", encoding="utf-8")
-    with working(served, project, model, annotate="host") as at:
+    with working(serve_model, project, model, annotate="host") as at:
         at.run("First.")
         resumed = at.resume()
         assert resumed.conversation.settings.annotate == "host"

@@ -38,7 +38,7 @@ class Full(Journal):
         super().append(record)
 
 
-def asked(text: str, instructions: str | None = None) -> ModelRequest:
+def user_request(text: str, instructions: str | None = None) -> ModelRequest:
     return ModelRequest([UserPromptPart(text)], instructions=instructions)
 
 
@@ -47,10 +47,10 @@ def test_what_could_not_be_written_is_written_later_in_its_order(tmp_path: Path)
     assert isinstance(journal, Full)
     conversation = new_conversation()
     recorder = Recorder(journal, conversation)
-    history: list[ModelMessage] = [asked("one")]
+    history: list[ModelMessage] = [user_request("one")]
     conversation.host.ingest(history)
     journal.full = True
-    history += [ModelResponse([TextPart("two")]), asked("three")]
+    history += [ModelResponse([TextPart("two")]), user_request("three")]
     conversation.host.ingest(history)
     with pytest.raises(JournalError, match="no space left"):
         recorder.flush()
@@ -72,7 +72,12 @@ def test_instructions_are_recorded_where_they_change(tmp_path: Path) -> None:
     conversation = new_conversation()
     recorder = Recorder(journal, conversation)
     conversation.host.ingest(
-        [asked("a", "be brief"), asked("b", "be brief"), asked("c", "be long"), asked("d", "be long")]
+        [
+            user_request("a", "be brief"),
+            user_request("b", "be brief"),
+            user_request("c", "be long"),
+            user_request("d", "be long"),
+        ]
     )
     recorder.flush()
     journal.close()
@@ -86,9 +91,9 @@ def test_a_rewritten_history_is_not_recorded_over_the_old_one(tmp_path: Path) ->
     journal = SessionStore(tmp_path).create(tmp_path, message_format="pydantic_ai")
     conversation = new_conversation()
     recorder = Recorder(journal, conversation)
-    conversation.host.ingest([asked("a"), ModelResponse([TextPart("b")])])
+    conversation.host.ingest([user_request("a"), ModelResponse([TextPart("b")])])
     before = journal.path.read_bytes()
-    conversation.host.ingest([asked("other"), ModelResponse([TextPart("answer")])])
+    conversation.host.ingest([user_request("other"), ModelResponse([TextPart("answer")])])
     with pytest.raises(JournalError, match="rewritten"):
         recorder.flush()
     assert journal.path.read_bytes() == before
@@ -104,7 +109,7 @@ def test_a_report_that_is_not_believed_or_missing_counts_as_a_call_and_anchors_n
     recorder = Recorder(journal, conversation)
     # Some services leave out what they had cached.
     partial = RequestUsage(input_tokens=tokens, output_tokens=2)
-    conversation.host.ingest([asked("x" * 8_000), ModelResponse([TextPart("b")], usage=partial, model_name="m")])
+    conversation.host.ingest([user_request("x" * 8_000), ModelResponse([TextPart("b")], usage=partial, model_name="m")])
     recorder.flush()
     journal.close()
     file = read(journal.path)
@@ -114,7 +119,7 @@ def test_a_report_that_is_not_believed_or_missing_counts_as_a_call_and_anchors_n
 
 
 def test_nothing_is_open() -> None:
-    whole: list[ModelMessage] = [asked("a"), ModelResponse([TextPart("b")])]
+    whole: list[ModelMessage] = [user_request("a"), ModelResponse([TextPart("b")])]
     assert answer_open_calls(whole) == whole
     assert answer_open_calls([]) == []
 
@@ -125,7 +130,7 @@ def test_open_calls_get_a_result_behind_those_that_have_one() -> None:
     )
     some = ModelRequest([ToolReturnPart("grep", "found", "1")], state="interrupted")
     for after in ([], [some]):
-        history = answer_open_calls([asked("a"), calls, *after])
+        history = answer_open_calls([user_request("a"), calls, *after])
         last = history[-1]
         assert isinstance(last, ModelRequest)
         assert last.state == "complete"

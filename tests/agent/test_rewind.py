@@ -39,7 +39,7 @@ REPLIES = [
 ]
 
 
-def test_back_to_any_turn_with_files_and_forward_again(served: Serve, repository: Path) -> None:
+def test_back_to_any_turn_with_files_and_forward_again(serve_model: Serve, repository: Path) -> None:
     app, new = repository / "app.py", repository / "new.py"
     before, accounts = app.read_text(), list[Account]()
 
@@ -103,13 +103,13 @@ def test_back_to_any_turn_with_files_and_forward_again(served: Serve, repository
         assert at.chat.session.account == accounts[0]
         await at.answers("fourth", "Four.")
 
-    requests = converse(served, repository, REPLIES, scene, later, yolo=True)
+    requests = converse(serve_model, repository, REPLIES, scene, later, yolo=True)
     assert words(requests[-2]) == ["first", "second anew"]
     assert words(requests[-1]) == ["first", "second", "third", "fourth"]
     assert requests[-2].parts[: len(requests[3].parts)][:-1] == requests[3].parts[:-1]
 
 
-def test_no_file_is_put_back_over_a_link_or_without_knowing_what_it_held(served: Serve, repository: Path) -> None:
+def test_no_file_is_put_back_over_a_link_or_without_knowing_what_it_held(serve_model: Serve, repository: Path) -> None:
     (repository / "data").write_bytes(b"\xff\xfe old")
     replies = [
         Reply(calls=(Call("write_file", {"path": "data", "content": "new"}), edit("41", "42"))),
@@ -127,10 +127,10 @@ def test_no_file_is_put_back_over_a_link_or_without_knowing_what_it_held(served:
         await at.when(lambda: at.chat._prompt.default_buffer.text == "go")
         at.type("\x03")
 
-    converse(served, repository, replies, scene, yolo=True)
+    converse(serve_model, repository, replies, scene, yolo=True)
 
 
-def test_what_a_person_keeps_and_lets_go_outlasts_the_chat(served: Serve, repository: Path) -> None:
+def test_what_a_person_keeps_and_lets_go_outlasts_the_chat(serve_model: Serve, repository: Path) -> None:
     replies = [
         Reply(calls=(start("a", "expl"), Call("grep", {"pattern": "41"}))),
         Reply(calls=(end("it is in app.py"), start("b", "expl"), Call("grep", {"pattern": "def"}))),
@@ -160,14 +160,14 @@ def test_what_a_person_keeps_and_lets_go_outlasts_the_chat(served: Serve, reposi
         await at.answers("anew", "Three.")
         assert "a" in state(at.chat.session)[-1]
 
-    converse(served, repository, replies, scene, later, yolo=True)
+    converse(serve_model, repository, replies, scene, later, yolo=True)
 
 
-def test_a_session_that_is_not_saved_has_no_way_back(served: Serve, repository: Path) -> None:
+def test_a_session_that_is_not_saved_has_no_way_back(serve_model: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         await at.answers("go", "Done.", "1 model call")
         await at.answers("/rewind 1", "there is no way back in a session that is not saved")
         assert at.chat.session.turns
 
-    requests = converse(served, repository, [Reply("Done.")], scene, save=False)
+    requests = converse(serve_model, repository, [Reply("Done.")], scene, save=False)
     assert requests[0].texts(Kind.USER)

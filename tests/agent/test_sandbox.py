@@ -30,7 +30,7 @@ from wane.agent.opening import prepare
 from wane.agent.repositories import RepositoryGuard
 from wane.agent.sandbox import wall
 from wane.agent.sandbox.filters import MACHINES, build_filter
-from wane.agent.sandbox.wall import OUTPUT, PROCESSES, Kind, Sandbox, find_sandbox, supervised, supervisor_argv
+from wane.agent.sandbox.wall import OUTPUT, PROCESSES, Kind, Sandbox, find_sandbox, specify_command, supervisor_argv
 from wane.agent.tools import shell as shell_tool
 from wane.core.errors import ConfigError
 from wane.testing import Reply
@@ -515,7 +515,9 @@ def test_a_submodules_directory_cannot_name_another_one(sandbox: Sandbox, direct
     assert "mark-of-a-secret" not in run_confined(sandbox, "cat ../outside/secret")
 
 
-def test_no_key_is_left_anywhere(served: Serve, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_key_is_left_anywhere(
+    serve_model: Serve, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     if not find_sandbox(project, os.environ).in_force:
         pytest.skip("no sandbox holds on this machine")
     for name in ("OPENAI_API_KEY", "MY_OWN_TOKEN", "DATABASE_PASSWORD"):
@@ -529,7 +531,7 @@ def test_no_key_is_left_anywhere(served: Serve, project: Path, monkeypatch: pyte
     )
     assert "GIT_OPTIONAL_LOCKS=0" in results[0]
     assert not [result for result in results if KEY in result]
-    with working(served, project, [shell("env", "cat app.py"), Reply("done")], yolo=False) as at:
+    with working(serve_model, project, [shell("env", "cat app.py"), Reply("done")], yolo=False) as at:
         at.run("go")
         assert KEY not in str([request.body for request in at.requests])
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -648,14 +650,14 @@ def test_a_command_ends_with_an_agent_that_is_killed(directory: Path) -> None:
 
 def test_the_supervisor_passes_on_an_interruption_however_early_it_comes() -> None:
     line = "trap 'echo passed on; exit 7' INT; kill -INT $PPID; for n in $(seq 200); do sleep 0.05; done"
-    spec = {**supervised(["/bin/sh", "-c", line]), "tied": False}
+    spec = {**specify_command(["/bin/sh", "-c", line]), "tied": False}
     for _ in range(8):
         done = supervise(spec)
         assert (done.returncode, done.stdout, done.stderr) == (7, "passed on\n", "")
 
 
 def test_a_command_is_ended_though_another_process_holds_its_pipe() -> None:
-    spec = {**supervised(["/bin/sleep", "300"]), "tied": True}
+    spec = {**specify_command(["/bin/sleep", "300"]), "tied": True}
     with subprocess.Popen(supervisor_argv(spec), stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         held = os.dup(process.stdin.fileno())
@@ -666,7 +668,7 @@ def test_a_command_is_ended_though_another_process_holds_its_pipe() -> None:
 
 
 def test_the_supervisor_returns_the_exit_code() -> None:
-    spec = {**supervised(["/bin/sh", "-c", "exit 7"]), "tied": False}
+    spec = {**specify_command(["/bin/sh", "-c", "exit 7"]), "tied": False}
     assert supervise(spec).returncode == 7
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic_ai.models.test import TestModel
 
-from tests.agent.conftest import config, dumped
+from tests.agent.conftest import config, dump_messages
 from tests.agent.provider import APIS, Serve, serve
 from tests.agent.work import Work, end, read_long, shell, start, task, working
 from tests.marks import first_quick
@@ -42,7 +42,7 @@ def test_many_tasks_in_one_session_and_the_same_view_after_resuming(project: Pat
         assert (project / "out3.txt").read_text() == "3\n"
         before = at.session
         resumed = at.resume()
-        assert dumped(resumed.conversation.view) == dumped(before.conversation.view)
+        assert dump_messages(resumed.conversation.view) == dump_messages(before.conversation.view)
         assert resumed.window.export() == before.window.export()
         assert resumed.account == before.account
         assert [e.name for e in resumed.episodes] == [e.name for e in before.episodes]
@@ -56,13 +56,13 @@ def test_many_tasks_in_one_session_and_the_same_view_after_resuming(project: Pat
 
 @pytest.mark.full
 @pytest.mark.parametrize("marks", first_quick(True, False), ids=["never ends", "never marks"])
-def test_a_restart_before_every_task_changes_no_reminder(served: Serve, project: Path, marks: bool) -> None:
-    def said(*, restarts: bool) -> list[str]:
+def test_a_restart_before_every_task_changes_no_reminder(serve_model: Serve, project: Path, marks: bool) -> None:
+    def collect_notes(*, restarts: bool) -> list[str]:
         look = read_long({"limit": 90})
         replies = [look if n % 3 else Reply(f"Done {n}.") for n in range(1, 37)]
         if marks:
             replies[0] = replace(look, calls=(start("endless", "expl"), *look.calls))
-        with working(served, project, replies, budget=6_000, remind_at=0.3) as at:
+        with working(serve_model, project, replies, budget=6_000, remind_at=0.3) as at:
             for number in range(12):
                 at.run(f"task {number}")
                 if restarts:
@@ -70,13 +70,15 @@ def test_a_restart_before_every_task_changes_no_reminder(served: Serve, project:
         assert len(at.requests) == 36
         return [next(iter(NOTE.findall(request.raw.decode())), "") for request in at.requests]
 
-    steady = said(restarts=False)
+    steady = collect_notes(restarts=False)
     assert 2 <= sum(map(bool, steady)) <= 6
     assert all(("End the episode" in note) == marks for note in steady if note)
-    assert said(restarts=True) == steady
+    assert collect_notes(restarts=True) == steady
 
 
-def test_edits_are_refused_inside_an_exploration_by_their_place_in_the_message(served: Serve, project: Path) -> None:
+def test_edits_are_refused_inside_an_exploration_by_their_place_in_the_message(
+    serve_model: Serve, project: Path
+) -> None:
     write = Call("write_file", {"path": "new.txt", "content": "x"})
     before = Call("write_file", {"path": "before.txt", "content": "x"})
     edit = Call("edit_file", {"path": "app.py", "old_text": "41", "new_text": "42"})
@@ -85,7 +87,7 @@ def test_edits_are_refused_inside_an_exploration_by_their_place_in_the_message(s
         Reply(calls=(edit, end("it is 41"), start("fix", "act", "look"), write)),
         Reply("ok"),
     ]
-    with working(served, project, replies, keep=False) as at:
+    with working(serve_model, project, replies, keep=False) as at:
         assert at.run().outcome is Outcome.DONE
     first, second = (list(request.results.values()) for request in at.requests[1:])
     assert first[0].startswith("Wrote")
@@ -117,11 +119,11 @@ def test_stopping_in_the_middle_of_an_answer(project: Path, api: str) -> None:
         assert at.run(until=lambda event: isinstance(event, TextDelta)).outcome is Outcome.INTERRUPTED
         assert at.run("again").output == "Short."
         before = at.session
-        assert dumped(at.resume().conversation.view) == dumped(before.conversation.view)
+        assert dump_messages(at.resume().conversation.view) == dump_messages(before.conversation.view)
 
 
-def test_stopping_before_the_answer_begins(served: Serve, project: Path) -> None:
-    with working(served, project, [Reply("late", delay=30), Reply("ok")], keep=False) as at:
+def test_stopping_before_the_answer_begins(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, [Reply("late", delay=30), Reply("ok")], keep=False) as at:
 
         async def impatient() -> TurnResult:
             turn = asyncio.create_task(at.session.run("go"))
@@ -135,10 +137,10 @@ def test_stopping_before_the_answer_begins(served: Serve, project: Path) -> None
     assert at.requests[1].texts(Kind.USER)[:2] == ("go", "again")
 
 
-def test_a_cancelled_caller_leaves_the_session_in_order(served: Serve, project: Path) -> None:
-    with working(served, project, [shell("sleep 60"), Reply("ok")], keep=False) as at:
+def test_a_cancelled_caller_leaves_the_session_in_order(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, [shell("sleep 60"), Reply("ok")], keep=False) as at:
 
-        async def cancelled() -> None:
+        async def cancel_turn() -> None:
             def watch(event: SessionEvent) -> None:
                 if isinstance(event, ToolCalled):
                     turn.cancel()
@@ -147,7 +149,7 @@ def test_a_cancelled_caller_leaves_the_session_in_order(served: Serve, project: 
             with pytest.raises(asyncio.CancelledError):
                 await turn
 
-        asyncio.run(cancelled())
+        asyncio.run(cancel_turn())
         assert at.run("again").output == "ok"
     assert list(at.requests[1].results.values()) == [INTERRUPTED]
 
@@ -163,10 +165,10 @@ def test_a_model_error_ends_the_turn_and_not_the_session(project: Path, api: str
         assert at.run("again").output == "Better."
 
 
-def test_the_cost_limit_stops_before_the_next_call(served: Serve, project: Path) -> None:
+def test_the_cost_limit_stops_before_the_next_call(serve_model: Serve, project: Path) -> None:
     usage = Usage(input=1_000_000, output=0)  # 2 dollars
     script = [replace(reply, usage=usage) for reply in task(0)]
-    with working(served, project, script, keep=False, cost_limit=3.0) as at:
+    with working(serve_model, project, script, keep=False, cost_limit=3.0) as at:
         result = at.run()
         assert result.outcome is Outcome.COST_LIMIT
         assert "$3.00 is reached: $4.00" in (result.error or "")
@@ -174,16 +176,16 @@ def test_the_cost_limit_stops_before_the_next_call(served: Serve, project: Path)
         assert len(at.requests) == 2
 
 
-def test_a_cost_limit_that_cannot_be_kept_is_said(served: Serve, project: Path) -> None:
-    with working(served, project, task(0), model=["no-such-model"], keep=False, cost_limit=3.0) as at:
+def test_a_cost_limit_that_cannot_be_kept_is_said(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, task(0), model=["no-such-model"], keep=False, cost_limit=3.0) as at:
         result = at.run()
     assert result.outcome is Outcome.COST_LIMIT
     assert "price is not known" in (result.error or "")
     assert result.spent.cost is None
 
 
-def test_nothing_is_sent_that_is_not_on_record(served: Serve, project: Path) -> None:
-    with working(served, project, task(0)) as at:
+def test_nothing_is_sent_that_is_not_on_record(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, task(0)) as at:
         assert at.session.journal is not None
         at.session.journal.close()
         result = at.run()
@@ -192,7 +194,7 @@ def test_nothing_is_sent_that_is_not_on_record(served: Serve, project: Path) -> 
     assert not at.requests
 
 
-def test_the_journal_is_ahead_of_every_call(served: Serve, project: Path) -> None:
+def test_the_journal_is_ahead_of_every_call(serve_model: Serve, project: Path) -> None:
     paths: list[Path] = []
     replies = iter(task(0))
 
@@ -202,29 +204,29 @@ def test_the_journal_is_ahead_of_every_call(served: Serve, project: Path) -> Non
         assert records.count("usage") == request.number
         return next(replies)
 
-    with working(served, project, script) as at:
+    with working(serve_model, project, script) as at:
         paths.append(at.path)
         assert at.run().output == "Done 0."
 
 
-def test_a_directory_that_cannot_be_written(served: Serve, project: Path) -> None:
+def test_a_directory_that_cannot_be_written(serve_model: Serve, project: Path) -> None:
     if os.geteuid() == 0:
         (project.parent / "sessions").write_text("a file where the directory should be")
     else:
         (project.parent / "sessions").mkdir(mode=0o500)
-    with served([]) as server, pytest.raises(JournalError, match="WANE_SESSION_DIR"):
+    with serve_model([]) as server, pytest.raises(JournalError, match="WANE_SESSION_DIR"):
         AgentSession.create(config(project, server.model()))
 
 
-def test_a_session_without_a_word_leaves_no_file(served: Serve, project: Path) -> None:
-    with working(served, project, []) as at:
+def test_a_session_without_a_word_leaves_no_file(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, []) as at:
         assert at.path.exists()
         at.session.close()
     assert list(at.path.parent.iterdir()) == []
 
 
-def test_settings_outlive_the_session_unless_chosen_anew(served: Serve, project: Path) -> None:
-    with working(served, project, [Reply("ok")], budget=9_000, policy=Policy(low_water=0.5)) as at:
+def test_settings_outlive_the_session_unless_chosen_anew(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, [Reply("ok")], budget=9_000, policy=Policy(low_water=0.5)) as at:
         at.run()
         at.session.set_budget("12k")
         at.session.manage(False)
@@ -237,8 +239,8 @@ def test_settings_outlive_the_session_unless_chosen_anew(served: Serve, project:
         assert chosen.conversation.settings.manage
 
 
-def test_the_model_is_on_record_and_outlives_the_session(served: Serve, project: Path) -> None:
-    with working(served, project, [Reply("ok")]) as at:
+def test_the_model_is_on_record_and_outlives_the_session(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, [Reply("ok")]) as at:
         at.run()
         assert [record.data for record in at.records if isinstance(record, NoteRecord)] == [{"model": "openai:gpt-4.1"}]
         at.session.set_model("test")
@@ -264,21 +266,21 @@ def test_another_model_from_the_next_turn_on(project: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("strategy", ["none", "truncate"])
-def test_other_strategies_have_no_episodes(served: Serve, project: Path, strategy: str) -> None:
+def test_other_strategies_have_no_episodes(serve_model: Serve, project: Path, strategy: str) -> None:
     reads = [read_long({"offset": 10 * number}) for number in range(12)]
-    with working(served, project, [*reads, Reply("ok"), Reply("more")], strategy=strategy, budget=8_000) as at:
+    with working(serve_model, project, [*reads, Reply("ok"), Reply("more")], strategy=strategy, budget=8_000) as at:
         assert at.run().output == "ok"
         assert all("delimiter" not in request.tools for request in at.requests)
         assert "delimiter" not in at.requests[0].system
         largest = max(request.tokens for request in at.requests)
         assert largest > 15_000 if strategy == "none" else largest < 10_000
-        at.given = replace(at.given, settings=at.given.settings.changed(strategy="cwl"))
+        at.given = replace(at.given, settings=at.given.settings.replace(strategy="cwl"))
         assert at.resume().settings.context.strategy == strategy
         assert at.run("on").output == "more"
 
 
-def test_too_little_room_is_warned_of_once_for_each_budget(served: Serve, project: Path) -> None:
-    with working(served, project, [*task(0), *task(1), Reply("Done."), Reply("Done.")], budget=3_000) as at:
+def test_too_little_room_is_warned_of_once_for_each_budget(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, [*task(0), *task(1), Reply("Done."), Reply("Done.")], budget=3_000) as at:
         assert at.session.warnings == [], "the tools are not known yet"
         at.run("go", "on")
         room = at.session.room
@@ -299,8 +301,8 @@ def test_too_little_room_is_warned_of_once_for_each_budget(served: Serve, projec
     assert len(at.of(Warned)) == 1
 
 
-def test_a_budget_that_is_chosen_is_told_with_its_reason_and_kept(served: Serve, project: Path) -> None:
-    with working(served, project, [Reply("ok")] * 4, budget="auto") as at:
+def test_a_budget_that_is_chosen_is_told_with_its_reason_and_kept(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, [Reply("ok")] * 4, budget="auto") as at:
         at.run("go", "on")
         (chosen,) = at.of(BudgetChosen)
         assert str(chosen.budget) == "budget auto: 80,000 tokens, the default"
@@ -320,15 +322,15 @@ def test_a_budget_that_is_chosen_is_told_with_its_reason_and_kept(served: Serve,
         at.run("on")
         assert again.auto_budget == AutoBudget(50_000, "tuned on 8 of your sessions")
         assert again.window.budget == 50_000
-        at.given = replace(at.given, settings=at.given.settings.changed(budget=80_000))
+        at.given = replace(at.given, settings=at.given.settings.replace(budget=80_000))
         assert at.resume().window.budget == 50_000
 
 
 @pytest.mark.full
-def test_equal_rounds_in_a_window_that_is_too_small_end_the_turn(served: Serve, project: Path) -> None:
+def test_equal_rounds_in_a_window_that_is_too_small_end_the_turn(serve_model: Serve, project: Path) -> None:
     """A model that reads the same files again and again, as each is evicted before it can be used."""
     loop = [read_long({"offset": 50 * (n % 3)}) for n in range(60)]
-    with working(served, project, [*loop, Reply("Done.")], budget=6_000) as at:
+    with working(serve_model, project, [*loop, Reply("Done.")], budget=6_000) as at:
         result = at.run()
         assert result.outcome is Outcome.FAILED
         error = result.error or ""
@@ -344,13 +346,13 @@ def test_equal_rounds_in_a_window_that_is_too_small_end_the_turn(served: Serve, 
 
 
 @pytest.mark.full
-def test_equal_rounds_in_a_window_that_holds_them_go_on(served: Serve, project: Path) -> None:
-    with working(served, project, [*[read_long()] * 30, Reply("Done.")], budget=200_000) as at:
+def test_equal_rounds_in_a_window_that_holds_them_go_on(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, [*[read_long()] * 30, Reply("Done.")], budget=200_000) as at:
         assert at.run().outcome is Outcome.DONE
 
 
-def test_a_dry_pass_changes_nothing(served: Serve, project: Path) -> None:
-    with working(served, project, task(0) + task(1), keep=False, budget=9_000) as at:
+def test_a_dry_pass_changes_nothing(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, task(0) + task(1), keep=False, budget=9_000) as at:
         at.run("go", "on")
         before = at.session.window.export()
         report = at.session.next_pass()
@@ -359,8 +361,8 @@ def test_a_dry_pass_changes_nothing(served: Serve, project: Path) -> None:
         assert at.session.window.export() == before
 
 
-def test_recall_and_events(served: Serve, project: Path) -> None:
-    with working(served, project, task(0), keep=False) as at:
+def test_recall_and_events(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, task(0), keep=False) as at:
         result = at.run()
     assert "value_299 = 299" in at.session.recall("look-0")
     with pytest.raises(UnknownEpisodeError):
@@ -374,13 +376,13 @@ def test_recall_and_events(served: Serve, project: Path) -> None:
     assert at.of(Spent)[-1].account == at.session.account == result.spent
 
 
-def test_pages_of_a_recall_are_whole_with_a_large_budget(served: Serve, project: Path) -> None:
+def test_pages_of_a_recall_are_whole_with_a_large_budget(serve_model: Serve, project: Path) -> None:
     (project / "long.py").write_text("".join(f"{number:099}\n" for number in range(1_000)))
     reads = read_long(*({"offset": offset} for offset in (0, 250, 500, 750))).calls
     pages: Sequence[dict[str, Any]] = ({"name": "long"}, {"name": "long", "offset": 80_000})
     recalls = [Reply(calls=(Call("recall", page),)) for page in pages]
     script = [Reply(calls=(start("long", "expl"), *reads)), Reply(calls=(end("long"),)), *recalls, Reply("ok")]
-    with working(served, project, script, keep=False, budget=200_000) as at:
+    with working(serve_model, project, script, keep=False, budget=200_000) as at:
         at.run()
     told = list(at.requests[-1].results.values())[-2:]
     # Where a page ends depends on the provider's count of the request before.
@@ -389,8 +391,8 @@ def test_pages_of_a_recall_are_whole_with_a_large_budget(served: Serve, project:
     assert len(told[0]) > 75_000
 
 
-def test_one_turn_at_a_time(served: Serve, project: Path) -> None:
-    with working(served, project, [Reply("ok", delay=0.2)], keep=False) as at:
+def test_one_turn_at_a_time(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, [Reply("ok", delay=0.2)], keep=False) as at:
 
         async def both() -> None:
             first = asyncio.create_task(at.session.run("go"))

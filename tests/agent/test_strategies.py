@@ -99,12 +99,12 @@ def test_every_request_is_one_that_the_provider_takes(project: Path, strategy: s
 
 
 @pytest.mark.full
-def test_what_each_strategy_shows(served: Serve, project: Path) -> None:
+def test_what_each_strategy_shows(serve_model: Serve, project: Path) -> None:
     last: dict[str, Request] = {}
     for strategy in ("truncate", "compact", "clear-tools", "fold"):
         script = Model(marks=strategy == "fold")
         # Truncation may cut up to the latest answer, and the task with it: here it cuts less.
-        with working(served, project, script, keep=False, strategy=strategy, budget=BUDGET, low_water=0.5) as at:
+        with working(serve_model, project, script, keep=False, strategy=strategy, budget=BUDGET, low_water=0.5) as at:
             at.run(*ALL)
         last[strategy] = at.requests[-1]
     users = {strategy: request.texts(Kind.USER) for strategy, request in last.items()}
@@ -124,9 +124,9 @@ def test_what_each_strategy_shows(served: Serve, project: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("strategy", first_quick(*KEPT))
-def test_a_resumed_session_goes_on_as_if_it_had_never_stopped(served: Serve, project: Path, strategy: str) -> None:
+def test_a_resumed_session_goes_on_as_if_it_had_never_stopped(serve_model: Serve, project: Path, strategy: str) -> None:
     def course(stops: tuple[int, ...]) -> tuple[list[list[tuple[Kind, str]]], tuple[int, int]]:
-        with working(served, project, Model(marks=strategy == "fold"), strategy=strategy, budget=BUDGET) as at:
+        with working(serve_model, project, Model(marks=strategy == "fold"), strategy=strategy, budget=BUDGET) as at:
             for first, stop in zip((0, *stops), (*stops, TASKS), strict=True):
                 at.run(*tasks(first, stop))
                 account = at.session.account
@@ -141,9 +141,9 @@ def test_a_resumed_session_goes_on_as_if_it_had_never_stopped(served: Serve, pro
 
 
 @pytest.mark.full
-def test_summaries_are_paid_for(served: Serve, project: Path) -> None:
+def test_summaries_are_paid_for(serve_model: Serve, project: Path) -> None:
     model = Model()
-    with working(served, project, model, strategy="compact", budget=BUDGET) as at:
+    with working(serve_model, project, model, strategy="compact", budget=BUDGET) as at:
         at.run(*ALL)
     asked = [request for request in at.requests if not request.tools]
     assert len(asked) == model.summaries >= 2
@@ -153,7 +153,9 @@ def test_summaries_are_paid_for(served: Serve, project: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_queue_is_flushed_with_a_warning_and_what_was_flushed_can_be_searched(served: Serve, project: Path) -> None:
+def test_a_queue_is_flushed_with_a_warning_and_what_was_flushed_can_be_searched(
+    serve_model: Serve, project: Path
+) -> None:
     inner = Model()
 
     def answer(request: Request) -> Reply:
@@ -163,7 +165,7 @@ def test_a_queue_is_flushed_with_a_warning_and_what_was_flushed_can_be_searched(
             return Reply(calls=(Call("recall", {"search": "value_0 = "}),))
         return inner(request)
 
-    with working(served, project, answer, strategy="memgpt", budget=BUDGET) as at:
+    with working(serve_model, project, answer, strategy="memgpt", budget=BUDGET) as at:
         at.run(*ALL)
         assert not any("value_0 = " in text for text in at.requests[-1].results.values())
         assert at.run("find it").output == "Found it."
@@ -182,8 +184,8 @@ def test_a_queue_is_flushed_with_a_warning_and_what_was_flushed_can_be_searched(
 
 
 @pytest.mark.full
-def test_work_starts_again_from_the_question_and_a_summary(served: Serve, project: Path) -> None:
-    with working(served, project, Model(), strategy="resum", budget=BUDGET) as at:
+def test_work_starts_again_from_the_question_and_a_summary(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, Model(), strategy="resum", budget=BUDGET) as at:
         at.run(*ALL)
     asked = [number for number, request in enumerate(at.requests) if not request.tools]
     assert len(asked) >= 2
@@ -198,9 +200,9 @@ def test_work_starts_again_from_the_question_and_a_summary(served: Serve, projec
         assert not after.results
 
 
-def test_long_observations_are_compressed_before_the_model_sees_them(served: Serve, project: Path) -> None:
+def test_long_observations_are_compressed_before_the_model_sees_them(serve_model: Serve, project: Path) -> None:
     (project / "long.py").write_text("".join(f"value_{number} = {number}  # {'x' * 80}\n" for number in range(400)))
-    with working(served, project, Model(2), strategy="acon", budget=80_000) as at:
+    with working(serve_model, project, Model(2), strategy="acon", budget=80_000) as at:
         at.run(*tasks(0, 2))
     asked = [request for request in at.requests if not request.tools]
     assert len(asked) == 4
@@ -215,10 +217,10 @@ def test_long_observations_are_compressed_before_the_model_sees_them(served: Ser
     assert any("value_200" in str(message) for message in at.session.history)
 
 
-def test_a_summary_that_fails_ends_the_turn_and_not_the_session(served: Serve, project: Path) -> None:
+def test_a_summary_that_fails_ends_the_turn_and_not_the_session(serve_model: Serve, project: Path) -> None:
     model = Model()
     model.failing = True
-    with working(served, project, model, strategy="compact", budget=BUDGET) as at:
+    with working(serve_model, project, model, strategy="compact", budget=BUDGET) as at:
         while (outcome := at.run("on").outcome) is Outcome.DONE:
             pass
         assert outcome is Outcome.FAILED
@@ -258,8 +260,8 @@ def test_a_summary_waits_for_a_provider_that_fails(project: Path, fault: str, ap
 
 @pytest.mark.full
 @pytest.mark.parametrize("strategy", first_quick("truncate", "compact", "clear-tools"))
-def test_another_strategy_begins_with_all_that_has_happened(served: Serve, project: Path, strategy: str) -> None:
-    with working(served, project, Model(), strategy=strategy, budget=BUDGET) as at:
+def test_another_strategy_begins_with_all_that_has_happened(serve_model: Serve, project: Path, strategy: str) -> None:
+    with working(serve_model, project, Model(), strategy=strategy, budget=BUDGET) as at:
         at.run(*tasks(0, 5))
         kept = at.requests[-1].tokens
         assert at.resume(strategy="none").window.tokens > kept + 1_000
@@ -272,8 +274,8 @@ def test_another_strategy_begins_with_all_that_has_happened(served: Serve, proje
 
 
 @pytest.mark.full
-def test_eviction_by_episode_is_not_misled_by_what_was_sent_before(served: Serve, project: Path) -> None:
-    with working(served, project, Model(), strategy="truncate", budget=BUDGET) as at:
+def test_eviction_by_episode_is_not_misled_by_what_was_sent_before(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, Model(), strategy="truncate", budget=BUDGET) as at:
         at.run(*tasks(0, 6))
         at.session.manage(True)
         assert at.session.settings.context.strategy == "cwl"
@@ -282,8 +284,8 @@ def test_eviction_by_episode_is_not_misled_by_what_was_sent_before(served: Serve
     assert "delimiter" in at.requests[-1].tools
 
 
-def test_a_session_file_that_tells_of_another_history_is_refused(served: Serve, project: Path) -> None:
-    with working(served, project, Model(), strategy="truncate", budget=BUDGET) as at:
+def test_a_session_file_that_tells_of_another_history_is_refused(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, Model(), strategy="truncate", budget=BUDGET) as at:
         at.run(*tasks(0, 2))
         at.session.close()
         with closing(Journal.open(at.path)) as journal:
@@ -292,8 +294,8 @@ def test_a_session_file_that_tells_of_another_history_is_refused(served: Serve, 
             at.resume()
 
 
-def test_paper_is_its_own_policy_whatever_else_is_set_or_switched(served: Serve, project: Path) -> None:
-    with working(served, project, Model(marks=True), strategy="paper", budget=BUDGET) as at:
+def test_paper_is_its_own_policy_whatever_else_is_set_or_switched(serve_model: Serve, project: Path) -> None:
+    with working(serve_model, project, Model(marks=True), strategy="paper", budget=BUDGET) as at:
         assert at.session.window.policy == Policy.paper()
         at.run(*tasks(0, 2))
         at.session.manage(False)

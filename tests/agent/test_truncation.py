@@ -15,10 +15,10 @@ BUDGET = 6_000
 
 
 @pytest.mark.full
-def test_requests_keep_to_the_budget_by_cuts_that_stay_until_the_next_one(served: Serve, repository: Path) -> None:
+def test_requests_keep_to_the_budget_by_cuts_that_stay_until_the_next_one(serve_model: Serve, repository: Path) -> None:
     (repository / "long.py").write_text("a line of some length\n" * 300)
     script = [read_long(), read_long(), Reply("done")] * 9
-    with working(served, repository, script, keep=False, budget=BUDGET, strategy="truncate") as at:
+    with working(serve_model, repository, script, keep=False, budget=BUDGET, strategy="truncate") as at:
         at.run(*(f"task {number}" for number in range(9)))
     assert max(request.tokens for request in at.requests) < 1.2 * BUDGET
     assert len(at.requests[-1].messages) < 18, "the history is longer"

@@ -70,7 +70,7 @@ class Work:
     def resume(self, **chosen: object) -> AgentSession:
         """Close the session and resume it, with some settings that the user chooses anew."""
         self.session.close()
-        settings = self.given.settings.changed(**chosen)
+        settings = self.given.settings.replace(**chosen)
         given = replace(self.given, settings=settings, chosen=frozenset(chosen))
         self.session = AgentSession.resume(self.path, given)
         return self.session

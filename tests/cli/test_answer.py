@@ -63,7 +63,7 @@ Last line
 """
 
 
-def shown(*blocks: RenderableType, colour: bool = False) -> str:
+def render_blocks(*blocks: RenderableType, colour: bool = False) -> str:
     screen = io.StringIO()
     console = Console(file=screen, width=60, force_terminal=colour, color_system="standard" if colour else None)
     for block in blocks:
@@ -71,15 +71,15 @@ def shown(*blocks: RenderableType, colour: bool = False) -> str:
     return screen.getvalue()
 
 
-def streamed(pieces: list[str]) -> str:
+def stream_pieces(pieces: list[str]) -> str:
     stream = AnswerStream()
     blocks = [block for piece in pieces for block in stream.feed(piece)]
-    return shown(*blocks, *stream.end())
+    return render_blocks(*blocks, *stream.end())
 
 
 @pytest.mark.parametrize("size", [1, 7, 1_000])
 def test_an_answer_looks_the_same_in_any_pieces(size: int) -> None:
-    assert streamed([TEXT[start : start + size] for start in range(0, len(TEXT), size)]) == SHOWN
+    assert stream_pieces([TEXT[start : start + size] for start in range(0, len(TEXT), size)]) == SHOWN
 
 
 def test_a_block_is_written_when_it_is_finished_and_not_before() -> None:
@@ -88,23 +88,23 @@ def test_a_block_is_written_when_it_is_finished_and_not_before() -> None:
     assert len(stream.feed("```\n")) == 1
     assert stream.feed("- one\n\n") == [], "a list may go on"
     assert stream.feed("  still one\n") == []
-    assert shown(*stream.feed("\nText\n")) == "\n • one\n   still one\n"
+    assert render_blocks(*stream.feed("\nText\n")) == "\n • one\n   still one\n"
     assert len(stream.feed("\n")) == 2
     assert stream.rest == ""
 
 
 def test_control_characters_do_nothing_no_line_ends_with_spaces_and_code_has_colours() -> None:
-    text = shown(AnswerText("a\x1b[31mb\n\n| a | b |\n|---|---|\n| 1 | 2 |"))
+    text = render_blocks(AnswerText("a\x1b[31mb\n\n| a | b |\n|---|---|\n| 1 | 2 |"))
     assert r"a\x1b[31mb" in text
     assert all(line == line.rstrip() for line in text.splitlines())
-    assert "\x1b[" in shown(AnswerText("```python\ndef f(): pass\n```"), colour=True)
+    assert "\x1b[" in render_blocks(AnswerText("```python\ndef f(): pass\n```"), colour=True)
 
 
 @given(st.lists(st.text("ab`*-#>|1. \n\t\x1b[](", max_size=12), max_size=12))
 def test_no_text_is_lost_or_raises(pieces: list[str]) -> None:
     stream = AnswerStream()
     answers = [block for piece in pieces for block in stream.feed(piece)] + stream.end()
-    shown(*answers)
+    render_blocks(*answers)
     kept = "".join(block.text for block in answers if isinstance(block, AnswerText))
     whole = "".join(pieces)
     assert [kept.count(c) for c in "ab`*#"] == [whole.count(c) + (c == "b" and whole.count("\x1b")) for c in "ab`*#"]

@@ -111,7 +111,7 @@ OPTIONS = {
 }
 
 
-def refused(done: Outcome, why: str) -> None:
+def check_refusal(done: Outcome, why: str) -> None:
     assert done.code == 2
     assert done.out == ""
     assert done.err.count("\n") == 1
@@ -125,29 +125,29 @@ def refused(done: Outcome, why: str) -> None:
 def test_a_file(run: Run, tmp_path: Path, content: bytes, why: str, as_json: bool) -> None:
     path = tmp_path / "chat.json"
     path.write_bytes(content)
-    refused(run("plan", path, *(["--json"] if as_json else [])), why)
+    check_refusal(run("plan", path, *(["--json"] if as_json else [])), why)
 
 
 @pytest.mark.parametrize(("options", "why"), OPTIONS.values(), ids=OPTIONS)
 def test_options(run: Run, tmp_path: Path, options: list[str], why: str) -> None:
     path = tmp_path / "chat.json"
     path.write_text(f"[{USER}]")
-    refused(run("plan", path, *options), why)
+    check_refusal(run("plan", path, *options), why)
 
 
 def test_what_is_no_file(run: Run, tmp_path: Path) -> None:
-    refused(run("plan", "-", stdin=b"\xff"), "standard input: it is not text in UTF-8")
-    refused(run("plan", tmp_path / "no.json"), f"there is no file or folder {tmp_path}/no.json")
-    refused(run("plan", tmp_path), f"the folder {tmp_path} holds no .json, .jsonl, .ndjson, .db file")
-    refused(run("plan", "a\0b"), r"there is no file or folder a\x00b, and no session has an id")
-    refused(run("plan"), "FILE is missing; see wane plan --help")
+    check_refusal(run("plan", "-", stdin=b"\xff"), "standard input: it is not text in UTF-8")
+    check_refusal(run("plan", tmp_path / "no.json"), f"there is no file or folder {tmp_path}/no.json")
+    check_refusal(run("plan", tmp_path), f"the folder {tmp_path} holds no .json, .jsonl, .ndjson, .db file")
+    check_refusal(run("plan", "a\0b"), r"there is no file or folder a\x00b, and no session has an id")
+    check_refusal(run("plan"), "FILE is missing; see wane plan --help")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unreadable to root")
 def test_a_file_that_may_not_be_read(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "chat.json"
     path.touch(mode=0o000)
-    refused(run("plan", path), "Permission denied")
+    check_refusal(run("plan", path), "Permission denied")
 
 
 def test_a_damaged_session(run: Run, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ BROKEN = 3
 """The request that reads nothing, though the one before had cached 5,300 tokens."""
 
 
-def recorded(path: Path, *broken: int) -> Path:
+def write_session(path: Path, *broken: int) -> Path:
     """Write a session of pi in which some requests read nothing."""
     lines: list[dict[str, Any]] = list(pi_lines())
     usages = [line["message"]["usage"] for line in lines if line.get("message", {}).get("role") == "assistant"]
@@ -42,7 +42,7 @@ def recorded(path: Path, *broken: int) -> Path:
 
 def test_names_the_request_the_cause_and_the_price(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    done = run("doctor", recorded(tmp_path / "pi.jsonl", BROKEN))
+    done = run("doctor", write_session(tmp_path / "pi.jsonl", BROKEN))
     assert done.code == 0, done.err
     assert "1 request paid again for 5k tokens" in done.out
     assert "The beginning was not read" in done.out
@@ -52,7 +52,7 @@ def test_names_the_request_the_cause_and_the_price(run: Run, tmp_path: Path, mon
 
 
 def test_the_page_says_the_same_as_the_terminal(run: Run, tmp_path: Path) -> None:
-    session, page = recorded(tmp_path / "pi.jsonl", BROKEN), tmp_path / "cache.html"
+    session, page = write_session(tmp_path / "pi.jsonl", BROKEN), tmp_path / "cache.html"
     rewrites = json.loads(run("doctor", session, "--json").out)["sessions"][0]["rewrites"]
     assert run("doctor", session, "--report", page).code == 0
     data = Page(page).data
@@ -66,7 +66,7 @@ def test_the_page_says_the_same_as_the_terminal(run: Run, tmp_path: Path) -> Non
 
 def two_providers(folder: Path) -> list[Path]:
     """Write two sessions: one whose writes and prices are known, and one without either, in which more was lost."""
-    other = recorded(folder / "other.jsonl", 1, BROKEN)
+    other = write_session(folder / "other.jsonl", 1, BROKEN)
     lines: list[dict[str, Any]] = json.loads(other.read_text())
     for line in lines:
         message = line.get("message", {})
@@ -81,7 +81,7 @@ def two_providers(folder: Path) -> list[Path]:
     summary |= {"firstKeptEntryId": before["id"], "tokensBefore": 5_000}
     after["parentId"] = "summary"
     write_lines(other, [*lines[:at], summary, *lines[at:]])
-    return [recorded(folder / "pi.jsonl", BROKEN), other]
+    return [write_session(folder / "pi.jsonl", BROKEN), other]
 
 
 def test_a_share_and_a_sum_name_what_they_are_of(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_a_share_and_a_sum_name_what_they_are_of(run: Run, tmp_path: Path, monke
 
 
 def test_the_page_can_be_shared_without_titles(run: Run, tmp_path: Path) -> None:
-    session, page = recorded(tmp_path / "secret-name.jsonl", BROKEN), tmp_path / "cache.html"
+    session, page = write_session(tmp_path / "secret-name.jsonl", BROKEN), tmp_path / "cache.html"
     assert run("doctor", session, "--report", page, "--redact").code == 0
     (shown,) = Page(page).data["sessions"]
     assert shown["title"] == "Session 1"
@@ -114,7 +114,7 @@ def test_the_page_can_be_shared_without_titles(run: Run, tmp_path: Path) -> None
 @needs_chromium
 def test_the_timeline_reads_its_breaks(run: Run, tmp_path: Path) -> None:
     page = tmp_path / "cache.html"
-    run("doctor", recorded(tmp_path / "pi.jsonl", BROKEN), "--report", page)
+    run("doctor", write_session(tmp_path / "pi.jsonl", BROKEN), "--report", page)
     with Browser(390, 800) as browser:
         browser.open(page)
         assert browser.run("document.documentElement.scrollWidth") <= 390
@@ -129,13 +129,13 @@ def test_the_timeline_reads_its_breaks(run: Run, tmp_path: Path) -> None:
 
 
 def test_finds_nothing_where_nothing_changed(run: Run, tmp_path: Path) -> None:
-    done = run("doctor", recorded(tmp_path / "pi.jsonl"))
+    done = run("doctor", write_session(tmp_path / "pi.jsonl"))
     assert done.code == 0, done.err
     assert "No request paid again" in done.out
 
 
 def test_json_has_every_rewrite(run: Run, tmp_path: Path) -> None:
-    done = run("doctor", recorded(tmp_path / "pi.jsonl", 2, 4), "--json")
+    done = run("doctor", write_session(tmp_path / "pi.jsonl", 2, 4), "--json")
     assert done.code == 0, done.err
     (session,) = json.loads(done.out)["sessions"]
     assert [(entry["call"], entry["cause"], entry["certainty"]) for entry in session["rewrites"]] == [
@@ -209,11 +209,11 @@ def proxy(tmp_path: Path) -> Iterator[Running]:
         messages: list[dict[str, Any]] = []
         for tools in (["read"], ["read", "mcp__search"], ["read", "mcp__search"]):
             messages.append({"role": "user", "content": f"Turn {len(messages)}."})
-            messages.append({"role": "assistant", "content": _asked(running.url, messages, tools)})
+            messages.append({"role": "assistant", "content": _ask_model(running.url, messages, tools)})
         yield running
 
 
-def _asked(url: str, messages: list[dict[str, Any]], tools: list[str]) -> list[dict[str, Any]]:
+def _ask_model(url: str, messages: list[dict[str, Any]], tools: list[str]) -> list[dict[str, Any]]:
     definitions = [{"name": name, "input_schema": {"type": "object"}} for name in tools]
     body = {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": messages, "tools": definitions}
     headers = {"content-type": "application/json", "x-api-key": "k", "anthropic-version": "2023-06-01"}
@@ -278,7 +278,7 @@ def test_a_branch_that_the_proxy_saw_is_compared_with_what_it_branched_off_from(
         for number in range(4):
             del messages[4 if number == 3 else len(messages) :]
             messages.append({"role": "user", "content": f"Turn {number}."})
-            messages.append({"role": "assistant", "content": _asked(running.url, messages, ["read"])})
+            messages.append({"role": "assistant", "content": _ask_model(running.url, messages, ["read"])})
     done = run("doctor", *(tmp_path / "store").rglob("*.jsonl"))
     assert done.code == 0, done.err
     assert "You went back to an earlier message: message 5 of the 5 sent before is not the same" in " ".join(

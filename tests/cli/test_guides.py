@@ -12,7 +12,7 @@ import pytest
 from wane.cli.failure import UsageError
 from wane.cli.parser import parse
 from wane.cli.proxy.commands import split
-from wane.cli.registry import AGENT, installed
+from wane.cli.registry import AGENT, find_commands
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -48,7 +48,7 @@ def trouble(line: str) -> str:
         words = words[: words.index("|")]
     try:
         args, rest = split(words)
-        command, options = parse(args, AGENT, *installed())
+        command, options = parse(args, AGENT, *find_commands())
     except UsageError as error:
         return str(error)
     if command.name == "run" and not (options.agent and [*rest] == words[words.index(options.agent) + 1 :]):

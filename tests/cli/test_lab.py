@@ -21,7 +21,7 @@ import pytest
 from tests.cli.conftest import COMMAND, SOURCE, Run
 from tests.cli.test_main import WITHOUT
 from tests.lab.browser import Browser, needs_chromium
-from tests.lab.readers.test_claude_code import Transcript, said
+from tests.lab.readers.test_claude_code import Transcript, text_block
 from tests.lab.readers.writing import write_lines
 from tests.lab.test_report import Page
 from tests.lab.test_rereads import rollout
@@ -30,14 +30,14 @@ from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
 from wane.cli.installing import install_line, origin_of_wane
 from wane.cli.lab.commands import ReplayOptions
-from wane.cli.lab.common import range_of, rounded
+from wane.cli.lab.common import range_of, round_tokens
 from wane.cli.lab.pareto import PlottedPoint, letters_for, pareto_picture
 from wane.cli.lab.replay import REPLAYED
 from wane.cli.lab.tune import PROGRAMS, command_for, compare_others, reasons
 from wane.cli.parser import parse
-from wane.cli.registry import AGENT, installed
+from wane.cli.registry import AGENT, find_commands
 from wane.core import Policy, parse_budget
-from wane.flags import declared
+from wane.flags import declare_flags
 from wane.lab.figures import Totals
 from wane.lab.loss import LossTotals
 from wane.lab.readers import READER_NAMES
@@ -130,7 +130,7 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def replayed(run: Run, *args: str | Path) -> dict[str, Any]:
+def run_replay(run: Run, *args: str | Path) -> dict[str, Any]:
     done = run("replay", *args, "--json", "--workers", "1")
     assert (done.code, done.err) == (0, ""), done.err
     data: dict[str, Any] = json.loads(done.out)
@@ -149,7 +149,7 @@ class TestReplay:
         assert "(3k of them notices), 1 turn of the user." in flat(run("replay", path, "--workers", "1").out)
 
     def test_json(self, run: Run, chat: Path) -> None:
-        data = replayed(run, chat, "--budget", "2k")
+        data = run_replay(run, chat, "--budget", "2k")
         assert (data["budget"], data["price"]) == (2000, "anthropic:claude-sonnet-4-5")
         assert [row["name"] for row in data["strategies"]] == list(STRATEGY_NAMES)
         for row in data["strategies"]:
@@ -169,10 +169,10 @@ class TestReplay:
             return [row | {"own_time_ms": 0} for row in rows]
 
         assert timeless(session["strategies"]) == timeless(data["strategies"])
-        assert timeless(replayed(run, chat, "--budget", "2k")["strategies"]) == timeless(data["strategies"])
+        assert timeless(run_replay(run, chat, "--budget", "2k")["strategies"]) == timeless(data["strategies"])
 
     def test_what_was_read_and_what_was_not(self, run: Run, folder: Path) -> None:
-        data = replayed(run, folder, "--strategy", "cwl,truncate")
+        data = run_replay(run, folder, "--strategy", "cwl,truncate")
         assert [entry["name"] for entry in data["sessions"]] == ["long", "short"]
         assert [row["name"] for row in data["strategies"]] == ["truncate", "cwl"]
         assert [entry["name"] for entry in data["left_out"]] == ["idle"]
@@ -186,10 +186,10 @@ class TestReplay:
 
     def test_a_session_that_only_repeats_another_one_is_left_out(self, run: Run, tmp_path: Path) -> None:
         script = Transcript("go")
-        script.answer("a", said("done"))
+        script.answer("a", text_block("done"))
         for name in ("a", "b"):
             write_lines(tmp_path / f"{name}.jsonl", *script.lines)
-        data = replayed(run, tmp_path, "--strategy", "none")
+        data = run_replay(run, tmp_path, "--strategy", "none")
         assert (data["recorded"]["model_calls"], data["strategies"][0]["model_calls"]) == (1, 1)
         [entry] = data["left_out"]
         assert (entry["name"], entry["why"]) == ("b", "all of its calls count for another one")
@@ -246,7 +246,7 @@ class TestReplay:
         assert [entry.name for entry in tmp_path.glob("*page.html*")] == ["page.html"]
 
     def test_joined(self, run: Run, folder: Path) -> None:
-        data = replayed(run, folder, "--join", "--strategy", "none")
+        data = run_replay(run, folder, "--join", "--strategy", "none")
         [session] = data["sessions"]
         assert (session["name"], session["joined"], session["model_calls"]) == ("2 sessions joined", 2, 52)
 
@@ -262,7 +262,7 @@ class TestReplay:
 
     def test_a_session_and_its_sub_agent_are_two_files(self, run: Run, tmp_path: Path) -> None:
         main, sub = rollout(tmp_path, "main"), rollout(tmp_path, "sub", "main")
-        assert len(replayed(run, main, sub, "--sidechains", "--strategy", "none")["sessions"]) == 2
+        assert len(run_replay(run, main, sub, "--sidechains", "--strategy", "none")["sessions"]) == 2
 
     def test_a_budget_below_what_every_request_carries_is_said(self, run: Run, pi: Path) -> None:
         text = flat(run("replay", pi, "--budget", "4k").out)
@@ -276,7 +276,7 @@ class TestReplay:
 
     def test_the_budget_auto_is_chosen_for_each_session(self, run: Run, pi: Path, chat: Path, tmp_path: Path) -> None:
         heavy = write_lines(tmp_path / "heavy.jsonl", *pi_lines(requests=8, fixed=50_000))
-        data = replayed(run, pi, heavy, "--budget", "auto", "--strategy", "cwl")
+        data = run_replay(run, pi, heavy, "--budget", "auto", "--strategy", "cwl")
         assert [session["budget"] for session in data["sessions"]] == [80_000, 126_000]
         assert data["budget"] == data["advised"]["tokens"] == 126_000
         assert data["advised"]["reason"] == "the middle of 80,000 to 126,000 for 2 sessions"
@@ -300,11 +300,11 @@ class TestReplay:
 
     @pytest.mark.full
     def test_damaged_lines_make_the_recorded_cost_a_bound(self, run: Run, pi: Path, tmp_path: Path) -> None:
-        assert replayed(run, pi, "--strategy", "cwl")["recorded"]["complete"]
+        assert run_replay(run, pi, "--strategy", "cwl")["recorded"]["complete"]
         lines = pi.read_text(encoding="utf-8").splitlines()
         lines[4] = lines[4][: len(lines[4]) // 2]
         pi.write_text("\n".join(lines), encoding="utf-8")
-        recorded = replayed(run, pi, "--strategy", "cwl")["recorded"]
+        recorded = run_replay(run, pi, "--strategy", "cwl")["recorded"]
         assert (recorded["complete"], recorded["unread_records"]) == (False, 1)
         text = flat(run("replay", pi, "--strategy", "cwl").out)
         assert "as recorded ≥$" in text
@@ -315,15 +315,17 @@ class TestReplay:
         assert "what 1 unreadable record held" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
     def test_options_reach_the_replay(self, run: Run, chat: Path) -> None:
-        plain = replayed(run, chat, "--strategy", "compact", "--budget", "3k")
-        [short_] = replayed(run, chat, "--strategy", "compact", "--budget", "3k", "--summary-tokens", "9")["strategies"]
+        plain = run_replay(run, chat, "--strategy", "compact", "--budget", "3k")
+        [short_] = run_replay(run, chat, "--strategy", "compact", "--budget", "3k", "--summary-tokens", "9")[
+            "strategies"
+        ]
         assert short_["output_tokens"] < plain["strategies"][0]["output_tokens"]
-        data = replayed(run, chat, "--price", "openai:gpt-5.2", "--annotate", "model", "--strategy", "cwl")
+        data = run_replay(run, chat, "--price", "openai:gpt-5.2", "--annotate", "model", "--strategy", "cwl")
         assert (data["price"], data["cache"]["rules"]) == ("openai:gpt-5.2", "openai")
         assert data["sessions"][0]["annotation"] == "agent"
-        hour = replayed(run, chat, "--cache-hour", "--strategy", "none")
+        hour = run_replay(run, chat, "--cache-hour", "--strategy", "none")
         assert hour["cache"]["lifetime_seconds"] == 3600
-        low = replayed(run, chat, "--low-water", "0.3", "--strategy", "truncate", "--budget", "3k")
+        low = run_replay(run, chat, "--low-water", "0.3", "--strategy", "truncate", "--budget", "3k")
         assert low["strategies"][0]["passes"] > 0
 
     def test_sub_agents_have_a_budget_of_their_own(self, run: Run, tmp_path: Path) -> None:
@@ -332,7 +334,7 @@ class TestReplay:
         rollout(tmp_path, "sub", "main", text=long)
 
         def over(*budgets: str) -> int:
-            [row] = replayed(run, tmp_path, "--strategy", "truncate", "--sidechains", *budgets)["strategies"]
+            [row] = run_replay(run, tmp_path, "--strategy", "truncate", "--sidechains", *budgets)["strategies"]
             return int(row["over"])
 
         assert (over(), over("--agent-budget", "1k"), over("--budget", "1k")) == (0, 1, 2)
@@ -531,7 +533,7 @@ class TestTune:
     @pytest.mark.parametrize("low_water", [0.3, 0.55])
     def test_it_ends_in_a_command_that_does_what_is_recommended(self, low_water: float) -> None:
         chosen = Candidate(50_000, Policy(low_water=low_water, order="paper"), Totals())
-        command, options = parse(shlex.split(command_for(chosen, "claude-code"))[1:], AGENT, *installed())
+        command, options = parse(shlex.split(command_for(chosen, "claude-code"))[1:], AGENT, *find_commands())
         assert (command.name, options.agent) == ("run", "claude")
         assert parse_budget(options.context.budget) == 50_000
         assert options.context.policy_settings.applied_to("default") == Policy(low_water=low_water)
@@ -614,7 +616,7 @@ class TestTune:
 
 
 def test_choices_are_those_that_there_are() -> None:
-    choices = {option.key: option.choices for option in declared(ReplayOptions)}
+    choices = {option.key: option.choices for option in declare_flags(ReplayOptions)}
     assert choices["format"] == ("auto", *READER_NAMES)
     assert choices["engine"] == ENGINES
 
@@ -622,9 +624,9 @@ def test_choices_are_those_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("shown", "text"),
     [
-        (rounded(940), "940"),
-        (rounded(65_600), "66k"),
-        (rounded(999_600), "1.0M"),
+        (round_tokens(940), "940"),
+        (round_tokens(65_600), "66k"),
+        (round_tokens(999_600), "1.0M"),
         (dollars(None), "$?"),
         (dollars(0), "$0.00"),
         (dollars(0.7), "$0.70"),

@@ -20,7 +20,7 @@ from wane.agent.options import CHOOSE, AgentOptions
 from wane.cli.installing import install_line, origin_of_wane
 from wane.cli.main import agent_options, main
 from wane.cli.parser import Command, parse
-from wane.cli.registry import AGENT, COMMANDS, installed
+from wane.cli.registry import AGENT, COMMANDS, find_commands
 
 # Runs the command and then prints which modules it loaded.
 LOADED = """
@@ -161,7 +161,7 @@ class TestCommandLine:
 
 class TestAgentOptions:
     def options(self, *args: str) -> AgentOptions:
-        command, options = parse(args, AGENT, *installed())
+        command, options = parse(args, AGENT, *find_commands())
         assert command is AGENT
         return agent_options(options)
 
@@ -200,13 +200,13 @@ class TestAgentOptions:
 class TestLoading:
     """A command loads what it needs: what the user waits for, and what must be installed."""
 
-    def loaded(self, done_err: str) -> set[str]:
+    def module_names(self, done_err: str) -> set[str]:
         return {name.partition(".")[0] for name in done_err.split()}
 
     def test_help_loads_no_package_of_others(self, spawn: Run) -> None:
         done = spawn("--help", code=LOADED)
         assert done.code == 0
-        assert self.loaded(done.err) - set(sys.stdlib_module_names) <= {"wane", "wane_research"}
+        assert self.module_names(done.err) - set(sys.stdlib_module_names) <= {"wane", "wane_research"}
 
     def test_a_command_makes_the_options_of_no_other_folder(self, spawn: Run) -> None:
         done = spawn("doctor", "missing.jsonl", code=LOADED)
@@ -221,9 +221,9 @@ class TestLoading:
         path.write_text('[{"role": "user", "content": "Hi."}]')
         picture, data = spawn("plan", path, code=LOADED), spawn("plan", path, "--json", code=LOADED)
         heavy = {"pydantic", "pydantic_ai", "platformdirs", "filelock", "tiktoken", "asyncio"}
-        assert "rich" in self.loaded(picture.err)
-        assert not self.loaded(picture.err) & heavy
-        assert not self.loaded(data.err) & {*heavy, "rich"}
+        assert "rich" in self.module_names(picture.err)
+        assert not self.module_names(picture.err) & heavy
+        assert not self.module_names(data.err) & {*heavy, "rich"}
 
 
 class TestEnding:

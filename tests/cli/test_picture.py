@@ -21,7 +21,7 @@ LETTERS = set("SUNnPpRrWwIi·")
 NOTICE = f"<system-reminder>{'The todo list is empty. ' * 4}</system-reminder>"
 
 
-def drawn(renderable: Any, width: int = 80) -> list[str]:
+def draw_lines(renderable: Any, width: int = 80) -> list[str]:
     console = Console(file=io.StringIO(), width=width, color_system=None)
     with console.capture() as capture:
         console.print(renderable)
@@ -45,33 +45,33 @@ def blocks() -> st.SearchStrategy[Band]:
 class TestTape:
     def test_shares(self) -> None:
         blocks = [Band(Role.SYSTEM, 100), Band(Role.EXPL, 300, stays=False, episode=0), Band(Role.ACT, 200, episode=1)]
-        lines = drawn(WindowPicture(blocks, budget=600), 9 + 60 + len(" 600 tokens"))
+        lines = draw_lines(WindowPicture(blocks, budget=600), 9 + 60 + len(" 600 tokens"))
         assert tape(lines, "before") == "S" * 10 + "R" * 30 + "W" * 20
         assert tape(lines, "stays") == "S" * 10 + "·" * 30 + "W" * 20
         assert tape(lines, "after") == "S" * 10 + "W" * 20
 
     def test_neighbouring_episodes_of_a_type_differ_in_case_and_an_interrupted_one_keeps_its_own(self) -> None:
         blocks = [Band(Role.EXPL, 100, episode=number) for number in (0, 2, 5)]
-        letters = tape(drawn(WindowPicture(blocks, budget=300), 9 + 30 + len(" 300 tokens")), "window")
+        letters = tape(draw_lines(WindowPicture(blocks, budget=300), 9 + 30 + len(" 300 tokens")), "window")
         assert letters == "R" * 10 + "r" * 10 + "R" * 10
         parts = [(Role.ACT, 0), (Role.EXPL, 1), (Role.USER, None), (Role.EXPL, 1)]
         blocks = [Band(role, 100, episode=number) for role, number in parts]
-        assert set(tape(drawn(WindowPicture(blocks, budget=400)), "window")) == set("WRU")
+        assert set(tape(draw_lines(WindowPicture(blocks, budget=400)), "window")) == set("WRU")
 
     @pytest.mark.parametrize(("tokens", "filled", "ruled"), [(1_000, 40, 20), (500, 40, 40), (125, 10, 40)])
     def test_the_ruler_shows_where_the_budget_ends(self, tokens: int, filled: int, ruled: int) -> None:
         width = 9 + 40 + len(f" {tokens:,} tokens")
-        lines = drawn(WindowPicture([Band(Role.USER, tokens)], budget=500), width)
+        lines = draw_lines(WindowPicture([Band(Role.USER, tokens)], budget=500), width)
         assert tape(lines, "window") == "U" * filled
         assert len(lines[1].strip()) == ruled
 
     def test_a_budget_too_small_for_its_label_and_an_empty_window(self) -> None:
-        assert drawn(WindowPicture([Band(Role.USER, 10**9)], budget=1))[1].strip() == "├┤ budget 1"
-        assert drawn(WindowPicture([], budget=80_000))[0].split() == ["window", "0", "tokens"]
+        assert draw_lines(WindowPicture([Band(Role.USER, 10**9)], budget=1))[1].strip() == "├┤ budget 1"
+        assert draw_lines(WindowPicture([], budget=80_000))[0].split() == ["window", "0", "tokens"]
 
     @given(st.lists(blocks(), max_size=40), st.integers(1, 10**7), st.integers(60, 200))
     def test_it_fits_and_shows_as_much_gone_as_went(self, parts: list[Band], budget: int, width: int) -> None:
-        lines = drawn(WindowPicture(parts, budget), width)
+        lines = draw_lines(WindowPicture(parts, budget), width)
         assert max(map(len, lines)) <= width
         before, after = sum(part.tokens for part in parts), sum(part.tokens for part in parts if part.stays)
         if before == after:
@@ -86,7 +86,7 @@ class TestTape:
 class TestTables:
     def test_rows(self) -> None:
         rows = [Row(Role.ACT, "fix", 1_200, 0, "remove", "gone", builds_on=("look", "read"), note="a note", depth=1)]
-        assert drawn(EpisodeTable(rows)) == [
+        assert draw_lines(EpisodeTable(rows)) == [
             "   episode            before  after  level   why",
             "W    fix               1,200      0  remove  gone",
             "       on look, read",
@@ -96,7 +96,7 @@ class TestTables:
     @pytest.mark.parametrize(("limit", "shown"), [(None, 9), (9, 9), (6, 7), (1, 2)])
     def test_the_middle_is_left_out(self, limit: int | None, shown: int) -> None:
         steps = [self.step(number, wane.Level.BULK, 10) for number in range(1, 10)]
-        lines = drawn(layout.step_table(steps, limit=limit))[1:]
+        lines = draw_lines(layout.step_table(steps, limit=limit))[1:]
         assert len(lines) == shown
         if limit and limit < len(steps):
             assert f"({len(steps) - limit:,} more)" in " ".join(lines)
@@ -105,7 +105,7 @@ class TestTables:
     def test_steps_of_one_episode_in_a_row_are_one_row(self) -> None:
         bulk, remove = wane.Level.BULK, wane.Level.REMOVE
         steps = [self.step(1, bulk, 50), self.step(1, remove, 40), self.step(0, remove, 30)]
-        assert drawn(layout.step_table(steps)) == [
+        assert draw_lines(layout.step_table(steps)) == [
             "step  episode       levels         freed  view",
             "1-2   e1            bulk, removed     20    30",
             "3     (unmarked 0)  removed           10    20",
@@ -210,7 +210,7 @@ class TestLayout:
         assert rows["(notices)"] == later
         look = layout.held_by(blocks)[plan.episodes[0].number]
         assert rows["look"].before == look[0] - later.before
-        assert "N notices" in "\n".join(drawn(WindowPicture(blocks, 130)))
+        assert "N notices" in "\n".join(draw_lines(WindowPicture(blocks, 130)))
 
     def test_an_unfinished_episode_of_which_calls_were_taken_says_so(self) -> None:
         chat = Chat()

@@ -104,17 +104,19 @@ class TestSettings:
         def after(*options: str) -> int:
             return self.tokens(run, chat, "--budget", "3200", *options)["after"]
 
-        def expected(policy: wane.Policy) -> int:
+        def expected_tokens(policy: wane.Policy) -> int:
             return wane.plan(sample.messages(), budget=3_200, policy=policy).report.tokens_after
 
-        assert after() == after("--policy", "default") == expected(wane.Policy())
-        assert after("--policy", "paper") == expected(wane.Policy.paper())
-        assert after("--low-water", "0.4") == expected(wane.Policy(low_water=0.4))
-        assert after("--policy", "paper", "--low-water", "0.4") == expected(replace(wane.Policy.paper(), low_water=0.4))
-        assert after("--low-water", "0.1", "--description-share", "0") == expected(
+        assert after() == after("--policy", "default") == expected_tokens(wane.Policy())
+        assert after("--policy", "paper") == expected_tokens(wane.Policy.paper())
+        assert after("--low-water", "0.4") == expected_tokens(wane.Policy(low_water=0.4))
+        assert after("--policy", "paper", "--low-water", "0.4") == expected_tokens(
+            replace(wane.Policy.paper(), low_water=0.4)
+        )
+        assert after("--low-water", "0.1", "--description-share", "0") == expected_tokens(
             wane.Policy(low_water=0.1, description_share=0)
         )
-        assert after("--low-water", "0.1", "--description-share", "none") == expected(
+        assert after("--low-water", "0.1", "--description-share", "none") == expected_tokens(
             wane.Policy(low_water=0.1, description_share=None)
         )
 

@@ -60,7 +60,7 @@ def pi() -> list[Line | str | bytes]:
     for number in range(ROUNDS):
         call = {"type": "toolCall", "id": f"c{number}", "name": "read", "arguments": {"path": f"{number}.py"}}
         messages += [test_pi.answer(call), test_pi.result(f"c{number}", OUTPUT)]
-    return [test_pi.HEADER, *test_pi.chain(*messages, test_pi.answer(test_pi.said("Done.")))]
+    return [test_pi.HEADER, *test_pi.chain(*messages, test_pi.answer(test_pi.text_block("Done.")))]
 
 
 def trajectory() -> Line:
@@ -73,7 +73,7 @@ def trajectory() -> Line:
     return {"schema_version": "ATIF-v1.7", "session_id": "s", "agent": {"name": "a", "version": "1"}, "steps": steps}
 
 
-def planned(run: Run, *args: str | Path, **options: Any) -> dict[str, Any]:
+def run_plan(run: Run, *args: str | Path, **options: Any) -> dict[str, Any]:
     done = run("plan", *args, "--budget", "1000", "--json", **options)
     assert (done.code, done.err) == (0, ""), done.err
     data: dict[str, Any] = json.loads(done.out)
@@ -97,9 +97,9 @@ def test_a_session_of_any_agent_is_planned_like_its_messages(
     run: Run, session: tuple[str, Path], tmp_path: Path
 ) -> None:
     source, path = session
-    data = planned(run, path)
+    data = run_plan(run, path)
     (tmp_path / "chat.json").write_text(json.dumps(list(chat())), encoding="utf-8")
-    messages = planned(run, tmp_path / "chat.json")
+    messages = run_plan(run, tmp_path / "chat.json")
     assert data["session"]["source"] == source
     assert messages["session"] is None
     assert data["annotation"] == messages["annotation"] == "inferred"
@@ -113,7 +113,7 @@ def test_a_session_of_any_agent_is_planned_like_its_messages(
 
 def test_its_format_can_be_named(run: Run, session: tuple[str, Path]) -> None:
     source, path = session
-    assert planned(run, path, "--format", source) == planned(run, path)
+    assert run_plan(run, path, "--format", source) == run_plan(run, path)
     done = run("plan", path, "--format", "openai")
     assert (done.code, done.out) == (2, "")
 
@@ -131,8 +131,8 @@ def test_what_was_read_and_why_is_said(run: Run, tmp_path: Path) -> None:
 
 def test_who_marks_episodes_can_be_said(run: Run, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "mine.jsonl", *codex())
-    assert planned(run, path, "--annotate", "infer") == planned(run, path)
-    told = planned(run, path, "--annotate", "model")
+    assert run_plan(run, path, "--annotate", "infer") == run_plan(run, path)
+    told = run_plan(run, path, "--annotate", "model")
     assert told["annotation"] == "agent"
     assert not [episode for episode in told["episodes"] if not episode["implicit"]]
 
@@ -196,16 +196,16 @@ def test_messages_are_read_without_the_lines_that_are_damaged(run: Run, tmp_path
     warning = f"1 thing could not be read and left out: mine, line {len(lines) + 1}: not JSON (it breaks off)"
     assert warning in told
     assert warning in " ".join(run("replay", path).out.split())
-    data = planned(run, path, "--format", format_)
+    data = run_plan(run, path, "--format", format_)
     assert data["session"]["problems"][0]["line"] == len(lines) + 1
     path.write_bytes(b"\n".join(lines))
-    assert data["visible"] == planned(run, path)["visible"]
+    assert data["visible"] == run_plan(run, path)["visible"]
 
 
 def test_a_folder_or_a_pattern_may_stand_for_one_session(run: Run, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "runs" / "one.jsonl", *pi())
     for name in (path.parent, f"{tmp_path}/runs/o*.jsonl"):
-        assert planned(run, name) == planned(run, path)
+        assert run_plan(run, name) == run_plan(run, path)
     write_lines(tmp_path / "runs" / "two.jsonl", *pi())
     refused = run("plan", path.parent)
     assert (refused.code, refused.out) == (2, "")

@@ -23,7 +23,7 @@ from wane.journal import Journal, SessionStore
 from wane.proxy.store import open_store
 
 
-def aged(path: Path, days: float) -> Path:
+def age_file(path: Path, days: float) -> Path:
     then = time.time() - days * 86_400
     os.utime(path, (then, then))
     return path
@@ -31,12 +31,12 @@ def aged(path: Path, days: float) -> Path:
 
 @pytest.fixture
 def old(store: SessionStore, tmp_path: Path) -> Path:
-    return aged(sample.save(store.directory(tmp_path), cwd=tmp_path), 40)
+    return age_file(sample.save(store.directory(tmp_path), cwd=tmp_path), 40)
 
 
 @pytest.fixture
 def new(store: SessionStore, tmp_path: Path) -> Path:
-    return aged(sample.save(store.directory(tmp_path / "other"), cwd=tmp_path, session_id="b001"), 3)
+    return age_file(sample.save(store.directory(tmp_path / "other"), cwd=tmp_path, session_id="b001"), 3)
 
 
 def test_old_sessions_are_deleted_and_what_it_frees_is_told(run: Run, old: Path, new: Path) -> None:
@@ -56,7 +56,7 @@ def test_old_sessions_are_deleted_and_what_it_frees_is_told(run: Run, old: Path,
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
 def test_an_open_session_is_left_alone(run: Run, old: Path, dry: tuple[str, ...]) -> None:
     with Journal.open(old):
-        aged(old, 40)
+        age_file(old, 40)
         done = run("sessions", "prune", "--older-than", "30d", *dry)
     assert done.code == 0
     assert "is being written by another process" in done.err

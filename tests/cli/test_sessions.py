@@ -29,7 +29,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def saved(store: SessionStore, here: Path) -> Path:
+def session_path(store: SessionStore, here: Path) -> Path:
     return sample.save(store.directory(here), cwd=here, budget=BUDGET)
 
 
@@ -40,7 +40,7 @@ class TestList:
         assert run("sessions", "--json").out == "[]\n"
 
     def test_those_of_this_directory_or_all(
-        self, run: Run, store: SessionStore, saved: Path, tmp_path: Path, here: Path
+        self, run: Run, store: SessionStore, session_path: Path, tmp_path: Path, here: Path
     ) -> None:
         sample.save(store.directory(tmp_path), cwd=tmp_path, session_id="b001")
         own = run("sessions").out
@@ -54,12 +54,12 @@ class TestList:
             assert line.endswith(f"  {directory}")
             assert every[every.index(line) + 1].startswith("  The date parser rejects times")
         (info,) = json.loads(run("sessions", "--json").out)
-        assert (info["id"], info["path"], info["cwd"]) == ("5a3e", str(saved), str(here))
+        assert (info["id"], info["path"], info["cwd"]) == ("5a3e", str(session_path), str(here))
         assert (info["messages"], info["problem"]) == (len(sample.messages()), None)
 
-    def test_a_damaged_one_is_listed_with_what_is_wrong(self, run: Run, saved: Path) -> None:
-        lines = saved.read_bytes().splitlines(keepends=True)
-        saved.write_bytes(b"".join([lines[0], b"damage\n", *lines[2:]]))
+    def test_a_damaged_one_is_listed_with_what_is_wrong(self, run: Run, session_path: Path) -> None:
+        lines = session_path.read_bytes().splitlines(keepends=True)
+        session_path.write_bytes(b"".join([lines[0], b"damage\n", *lines[2:]]))
         done = run("sessions")
         assert done.code == 0
         assert "line 2 is damaged" in " ".join(done.out.split())
@@ -82,7 +82,7 @@ class TestOtherAgents:
         path.write_text(f"{json.dumps(meta)}\n{json.dumps(turn)}\n", encoding="utf-8")
         return path
 
-    def test_they_are_listed_with_all_and_not_without(self, run: Run, saved: Path, rollout: Path) -> None:
+    def test_they_are_listed_with_all_and_not_without(self, run: Run, session_path: Path, rollout: Path) -> None:
         assert "parser" not in run("sessions").out.replace("date parser", "")
         out = run("sessions", "--all").out
         assert "5a3e" in out
@@ -116,7 +116,7 @@ class TestOtherAgents:
         assert "1 session without a cost: not read yet, or no call recorded; wane report reads all" in out
 
     def test_an_id_or_its_beginning_is_enough_for_the_commands_that_take_a_session(
-        self, run: Run, saved: Path, rollout: Path
+        self, run: Run, session_path: Path, rollout: Path
     ) -> None:
         ids = ("019af3c1-0a0b-7c1d-8e2f-001122334455", "019af3c1-0a0c-7c1d-8e2f-001122334455")
         for number, name in enumerate(ids):
@@ -151,19 +151,21 @@ class TestOtherAgents:
 
 
 class TestShow:
-    def shown(self, run: Run, name: str | Path) -> dict[str, Any]:
+    def show_session(self, run: Run, name: str | Path) -> dict[str, Any]:
         done = run("show", name, "--json")
         assert done.code == 0, done.err
         session: dict[str, Any] = json.loads(done.out)
         return session
 
-    def test_by_id_by_its_beginning_and_by_path_while_it_is_being_written(self, run: Run, saved: Path) -> None:
-        with Journal.open(saved, fsync=False):
-            assert self.shown(run, "5a3e") == self.shown(run, "5a") == self.shown(run, saved)
+    def test_by_id_by_its_beginning_and_by_path_while_it_is_being_written(self, run: Run, session_path: Path) -> None:
+        with Journal.open(session_path, fsync=False):
+            assert (
+                self.show_session(run, "5a3e") == self.show_session(run, "5a") == self.show_session(run, session_path)
+            )
 
-    def test_json(self, run: Run, saved: Path) -> None:
-        session = self.shown(run, saved)
-        records = read(saved).records
+    def test_json(self, run: Run, session_path: Path) -> None:
+        session = self.show_session(run, session_path)
+        records = read(session_path).records
         passes = [record for record in records if isinstance(record, PassRecord)]
         calls = [record for record in records if isinstance(record, UsageRecord)]
         assert passes
@@ -197,7 +199,7 @@ class TestShow:
         assert "over by 88 tokens; no pass may take: active episode 'bump-version' 118, needed by" in shown
         assert "system prompt and tools 56, user turns 52" in shown
         # Each pass says so of its own time, in the same words.
-        last = self.shown(run, over)["passes"][-1]
+        last = self.show_session(run, over)["passes"][-1]
         assert (last["satisfied"], last["overflowed"], last["tokens_after"], last["budget"]) == (False, False, 204, 200)
         assert last["pinned"] == {
             "needed by unfinished work": 62,
@@ -219,25 +221,25 @@ class TestShow:
         assert " over " not in shown
 
     def test_what_every_request_carries_counts_in_the_whole_as_in_the_view(
-        self, run: Run, store: SessionStore, saved: Path, here: Path
+        self, run: Run, store: SessionStore, session_path: Path, here: Path
     ) -> None:
         with store.create(here, message_format="openai", session_id="0b5e", fsync=False) as journal:
             journal.append(ConfigRecord(budget=BUDGET, policy=Policy(min_room=0.0), overhead=2_000))
             journal.append(MessageRecord(message={"role": "user", "content": "Hello."}))
             journal.append(UsageRecord(items=1, input_tokens=2_500, output_tokens=9))
             journal.append(MessageRecord(message={"role": "assistant", "content": "Hello."}))
-        nothing_evicted = self.shown(run, "0b5e")["tokens"]
+        nothing_evicted = self.show_session(run, "0b5e")["tokens"]
         assert nothing_evicted["history"] == nothing_evicted["view"] > 2_500
         shown = " ".join(run("show", "0b5e").out.split())
         assert f"2,502 of {BUDGET:,} tokens; 2,502 with all that was evicted" in shown
-        session = self.shown(run, saved)
+        session = self.show_session(run, session_path)
         kept = sum(entry["tokens"]["history"] - entry["tokens"]["view"] for entry in session["episodes"])
         assert session["tokens"]["history"] - session["tokens"]["view"] == kept
 
-    def test_all_of_long_texts(self, run: Run, saved: Path) -> None:
+    def test_all_of_long_texts(self, run: Run, session_path: Path) -> None:
         ending = "which is where fractions fail."
-        assert ending not in " ".join(run("show", saved).out.split())
-        assert "where fractions fail." in " ".join(run("show", saved, "--full").out.replace("  ", "").split())
+        assert ending not in " ".join(run("show", session_path).out.split())
+        assert "where fractions fail." in " ".join(run("show", session_path, "--full").out.replace("  ", "").split())
 
     def test_a_session_that_has_just_begun(self, run: Run, store: SessionStore, here: Path) -> None:
         with store.create(here, message_format="openai", fsync=False) as journal:
@@ -245,11 +247,11 @@ class TestShow:
         assert done.code == 0, done.err
         assert "no model call was reported" in done.out
 
-    def test_a_record_cut_short_is_told(self, run: Run, saved: Path) -> None:
-        whole = self.shown(run, saved)
-        saved.write_bytes(saved.read_bytes() + b'{"kind":"mess')
-        assert self.shown(run, saved) == whole | {"torn_bytes": 13}
-        assert "the last record was cut short (13 bytes)" in run("show", saved).out
+    def test_a_record_cut_short_is_told(self, run: Run, session_path: Path) -> None:
+        whole = self.show_session(run, session_path)
+        session_path.write_bytes(session_path.read_bytes() + b'{"kind":"mess')
+        assert self.show_session(run, session_path) == whole | {"torn_bytes": 13}
+        assert "the last record was cut short (13 bytes)" in run("show", session_path).out
 
     def test_one_of_a_thing_is_not_told_in_the_plural(self, run: Run, store: SessionStore, here: Path) -> None:
         with store.create(here, message_format="openai", session_id="0b5e", fsync=False) as journal:
@@ -270,11 +272,11 @@ class TestShow:
         assert f"look at it with: wane view {path}\n" in done.err
 
     def test_what_cannot_be_shown_is_said_in_a_line(
-        self, run: Run, store: SessionStore, saved: Path, here: Path
+        self, run: Run, store: SessionStore, session_path: Path, here: Path
     ) -> None:
         sample.save(store.directory(here), cwd=here, session_id="5a4")
-        lines = saved.read_bytes().splitlines(keepends=True)
-        saved.write_bytes(b"".join([*lines[:4], b"damage\n", *lines[5:]]))
+        lines = session_path.read_bytes().splitlines(keepends=True)
+        session_path.write_bytes(b"".join([*lines[:4], b"damage\n", *lines[5:]]))
         for name, code, why in (
             ("zzz", 2, "'zzz'"),
             ("no/such/file.jsonl", 2, "no/such/file.jsonl"),

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import COMMAND, Run
 from tests.proxy.server.support import ask, body, message, provider, proxy, response
 from tests.proxy.server.test_managed import replies
-from wane.cli.proxy.statusline import chosen, line_of
+from wane.cli.proxy.statusline import choose_session, line_of
 from wane.conversation.thrashing import Thrashing
 from wane.core import Room
 
@@ -63,10 +63,10 @@ def test_what_it_says_of_a_session(changed: dict[str, object], line: str) -> Non
 
 def test_a_person_means_their_own_session_and_not_a_sub_agent_that_was_served_later() -> None:
     own, later = {"client": "a", "parent": ""}, {"client": "a", "parent": "own"}
-    assert chosen([later, own], "") is own
-    assert chosen([later, own], "a") is own
-    assert chosen([later], "") is later
-    assert chosen([], "") is None
+    assert choose_session([later, own], "") is own
+    assert choose_session([later, own], "a") is own
+    assert choose_session([later], "") is later
+    assert choose_session([], "") is None
 
 
 def test_no_proxy_is_no_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

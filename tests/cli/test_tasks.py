@@ -18,7 +18,7 @@ from wane.journal import SessionStore
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
+def session_path(tmp_path: Path) -> Path:
     """A session with a task in a task, of which the inner one was abandoned, and an episode outside of both."""
     model = Model(budget="80k")
     model.look("early")
@@ -38,15 +38,15 @@ def save(conversation: Conversation[Any], folder: Path) -> Path:
         return journal.path
 
 
-def indented(out: str, names: str) -> dict[str, int]:
+def measure_indents(out: str, names: str) -> dict[str, int]:
     """How far each name stands from the table's letters, in order."""
     rows = re.findall(rf"^[A-Z]( +)({names})\b", out, re.MULTILINE)
     return {name: len(spaces) for spaces, name in rows}
 
 
-def test_show_puts_episodes_under_their_tasks(run: Run, saved: Path) -> None:
-    shown = run("show", saved).out
-    depths = indented(shown, "early|goal|way|a|b|late")
+def test_show_puts_episodes_under_their_tasks(run: Run, session_path: Path) -> None:
+    shown = run("show", session_path).out
+    depths = measure_indents(shown, "early|goal|way|a|b|late")
     assert list(depths) == ["early", "goal", "way", "a", "b", "late"]
     base = depths["early"]
     assert [depth - base for depth in depths.values()] == [0, 0, 2, 4, 2, 0]
@@ -55,8 +55,8 @@ def test_show_puts_episodes_under_their_tasks(run: Run, saved: Path) -> None:
     assert "T task" in shown
 
 
-def test_show_as_json(run: Run, saved: Path) -> None:
-    episodes = json.loads(run("show", saved, "--json").out)["episodes"]
+def test_show_as_json(run: Run, session_path: Path) -> None:
+    episodes = json.loads(run("show", session_path, "--json").out)["episodes"]
     assert {episode["name"]: (episode["type"], episode["task"], episode["abandoned"]) for episode in episodes} == {
         "early": ("expl", None, False),
         "goal": ("task", None, False),
@@ -67,7 +67,7 @@ def test_show_as_json(run: Run, saved: Path) -> None:
     }
 
 
-def viewed(run: Run, journal: Path) -> Any:
+def view_session(run: Run, journal: Path) -> Any:
     """The session in the page of a journal."""
     page = journal.with_suffix(".html")
     assert run("view", journal, "--output", page).code == 0
@@ -80,8 +80,8 @@ def data_of(page: Path) -> Any:
     return json.loads(data)
 
 
-def test_the_page_knows_tasks_without_being_told(run: Run, saved: Path) -> None:
-    bars = viewed(run, saved)["bars"]
+def test_the_page_knows_tasks_without_being_told(run: Run, session_path: Path) -> None:
+    bars = view_session(run, session_path)["bars"]
     assert [(bar["type"], bar["task"], bar["abandoned"]) for bar in bars] == [
         ("expl", -1, 0),
         ("task", -1, 0),
@@ -109,7 +109,7 @@ def test_the_page_has_the_episodes_that_a_host_marked(run: Run, tmp_path: Path) 
     program.say("Done.")
     program.go_on(4)
     journal = save(program.conversation, tmp_path)
-    session = viewed(run, journal)
+    session = view_session(run, journal)
     assert (session["inferred"], session["host"]) == (False, True)
     bars = [bar for bar in session["bars"] if bar["name"]]
     names = {bar["number"]: bar["name"] for bar in bars}
@@ -149,7 +149,7 @@ def test_the_page_infers_what_a_host_marked_if_items_are_missing(run: Run, tmp_p
     lines = journal.read_bytes().splitlines(keepends=True)
     message = next(number for number, line in enumerate(lines) if b"Fix it." in line)
     journal.write_bytes(b"".join([*lines[:message], b"damaged\n", *lines[message + 1 :]]))
-    session = viewed(run, journal)
+    session = view_session(run, journal)
     assert (session["inferred"], session["host"]) == (True, False)
 
 

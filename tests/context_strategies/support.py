@@ -100,12 +100,12 @@ def tail_of(items: Sequence[Item]) -> set[int]:
     return {*latest, *answers, *said}
 
 
-def kept(view: Sequence[Slot]) -> set[int]:
+def unchanged_items(view: Sequence[Slot]) -> set[int]:
     """Items that stand in a view as they were."""
     return {slot for slot in view if isinstance(slot, int)}
 
 
-def shown(view: Sequence[Slot]) -> list[int]:
+def items_in_view(view: Sequence[Slot]) -> list[int]:
     """Items that have a place in a view, changed or not."""
     places = [slot if isinstance(slot, int) else slot.index for slot in view]
     return [place for place in places if place is not None]
@@ -116,31 +116,31 @@ def shown(view: Sequence[Slot]) -> list[int]:
 
 def in_order(life: Life, sight: Sight) -> bool:
     """Known items, in order, each once."""
-    places = shown(sight.view)
+    places = items_in_view(sight.view)
     return places == sorted(set(places)) and all(0 <= place < sight.known for place in places)
 
 
-def paired(life: Life, sight: Sight) -> bool:
+def calls_paired(life: Life, sight: Sight) -> bool:
     """A result has its call ahead of it, and a call that was answered has its result."""
-    there = set(shown(sight.view))
+    there = set(items_in_view(sight.view))
     pairs = calls_of(life.items[: sight.known]).items()
     return all((result in there) == (call in there) for result, call in pairs)
 
 
 def tail_stays(life: Life, sight: Sight) -> bool:
-    return tail_of(life.items[: sight.known]) <= kept(sight.view)
+    return tail_of(life.items[: sight.known]) <= unchanged_items(sight.view)
 
 
 def system_stays(life: Life, sight: Sight) -> bool:
-    return _all(life, sight, Kind.SYSTEM) <= kept(sight.view)
+    return _all(life, sight, Kind.SYSTEM) <= unchanged_items(sight.view)
 
 
 def users_stay(life: Life, sight: Sight) -> bool:
-    return _all(life, sight, Kind.USER) <= kept(sight.view)
+    return _all(life, sight, Kind.USER) <= unchanged_items(sight.view)
 
 
 def first_user_stays(life: Life, sight: Sight) -> bool:
-    return set(sorted(_all(life, sight, Kind.USER))[:1]) <= kept(sight.view)
+    return set(sorted(_all(life, sight, Kind.USER))[:1]) <= unchanged_items(sight.view)
 
 
 def calls_intact(life: Life, sight: Sight) -> bool:
@@ -163,7 +163,7 @@ def one_summary_and_results(life: Life, sight: Sight) -> bool:
 
 
 def question_stays(life: Life, sight: Sight) -> bool:
-    return _question(life, sight) <= kept(sight.view)
+    return _question(life, sight) <= unchanged_items(sight.view)
 
 
 def _question(life: Life, sight: Sight) -> set[int]:
@@ -181,25 +181,25 @@ def starts_again(life: Life, sight: Sight) -> bool:
     """Right after a summary there is nothing but the system items, what stands, the question and the summary."""
     if sight.asked is None:
         return True
-    kinds = {life.items[slot].kind for slot in kept(sight.view) - _system(life, sight)}
+    kinds = {life.items[slot].kind for slot in unchanged_items(sight.view) - _system(life, sight)}
     return kinds <= {Kind.USER} and over(life, Sight(sight.known, sight.asked, ran=False))
 
 
 def head_stays(life: Life, sight: Sight) -> bool:
     """The first four messages, with their results."""
-    return _head(life, sight) <= kept(sight.view)
+    return _head(life, sight) <= unchanged_items(sight.view)
 
 
 def only_the_latest_results(life: Life, sight: Sight) -> bool:
     """Older results than the latest ten are shown only if they are short, or the model has not seen them."""
     results = [index for index in range(sight.known) if life.items[index].kind is Kind.RESULT]
-    left = set(results[:-10]) & kept(sight.view) - tail_of(life.items[: sight.known])
+    left = set(results[:-10]) & unchanged_items(sight.view) - tail_of(life.items[: sight.known])
     return all(life.items[index].tokens <= chars(write_mask(1)) for index in left)
 
 
 def needs_met(life: Life, sight: Sight) -> bool:
     """R12: what an item needs is there as long as it is."""
-    there = set(shown(sight.view))
+    there = set(items_in_view(sight.view))
     return all(index + offset in there for index in there for offset in life.items[index].needs)
 
 
@@ -221,20 +221,20 @@ def over(life: Life, sight: Sight) -> bool:
 
 def budget_held(life: Life, sight: Sight) -> bool:
     """Held whenever what must stay leaves room for it: system items, the first turn of the user and the tail."""
-    return _held(life, sight, set())
+    return _budget_held_with(life, sight, set())
 
 
 def budget_held_with_a_head(life: Life, sight: Sight) -> bool:
     """Likewise, with the head."""
-    return _held(life, sight, _head(life, sight))
+    return _budget_held_with(life, sight, _head(life, sight))
 
 
-def _held(life: Life, sight: Sight, must: set[int]) -> bool:
+def _budget_held_with(life: Life, sight: Sight, must: set[int]) -> bool:
     if not over(life, sight):
         return True
     must = must | tail_of(life.items[: sight.known]) | _system(life, sight)
     must |= set(sorted(_all(life, sight, Kind.USER))[:1])
-    spare = kept(sight.view) - must - set(_after(life, sight))
+    spare = unchanged_items(sight.view) - must - set(_after(life, sight))
     return not any(life.items[index].tokens for index in spare)
 
 
@@ -300,12 +300,14 @@ def untruthful(life: Life) -> list[Sight]:
     return wrong
 
 
-def returned(life: Life) -> list[Sight]:
+def find_returns(life: Life) -> list[Sight]:
     """The sights that show what an earlier one had no longer shown as it was."""
     before = None
     wrong = []
     for sight in life.sights:
-        if before is not None and any(index < before.known for index in kept(sight.view) - kept(before.view)):
+        if before is not None and any(
+            index < before.known for index in unchanged_items(sight.view) - unchanged_items(before.view)
+        ):
             wrong.append(sight)
         before = sight
     return wrong

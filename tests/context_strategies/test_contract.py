@@ -10,13 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.context_strategies import support as rules
-from tests.context_strategies.support import Rule, broken, kept, live, look, part_of, returned, untruthful
+from tests.context_strategies.support import (
+    Rule,
+    broken,
+    find_returns,
+    live,
+    look,
+    part_of,
+    unchanged_items,
+    untruthful,
+)
 from tests.strategies import budgets, histories, often, times
 from wane.core import Item, Kind, Policy
 from wane.strategies.base import Resumable, Settings
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
 
-EVERY: tuple[Rule, ...] = (rules.in_order, rules.paired)
+EVERY: tuple[Rule, ...] = (rules.in_order, rules.calls_paired)
 """What every view is held to."""
 
 TAIL: tuple[Rule, ...] = (rules.tail_stays, rules.system_stays, rules.needs_met)
@@ -58,7 +67,7 @@ def cases(draw: st.DrawFn, strategy: st.SearchStrategy[list[Item]]) -> tuple[lis
 
 
 @st.composite
-def answered(draw: st.DrawFn) -> list[Item]:
+def answered_histories(draw: st.DrawFn) -> list[Item]:
     """Histories as a harness keeps them: each call with an id of its own, answered before the next message."""
     items: list[Item] = [Item(Kind.SYSTEM, draw(st.integers(0, 20)), message=0)] if draw(st.booleans()) else []
     items.append(Item(Kind.USER, draw(st.integers(1, 40)), message=len(items)))
@@ -93,12 +102,12 @@ def test_ours_keep_every_rule(name: str, case: tuple[list[Item], Settings]) -> N
     for rule in (*EVERY, *OURS[name]):
         assert not broken(life, rule), rule.__name__
     assert not untruthful(life)
-    assert not returned(life)
+    assert not find_returns(life)
 
 
 @pytest.mark.parametrize("name", STRATEGY_NAMES)
 @times(0.4)
-@given(case=cases(answered()))
+@given(case=cases(answered_histories()))
 def test_views_depend_on_nothing_but_what_has_happened(name: str, case: tuple[list[Item], Settings]) -> None:
     views_depend_on_the_past_alone(name, *case)
 
@@ -115,7 +124,7 @@ def views_depend_on_the_past_alone(name: str, items: list[Item], settings: Setti
 
 @pytest.mark.parametrize("name", STRATEGY_NAMES)
 @times(0.4)
-@given(case=cases(answered()))
+@given(case=cases(answered_histories()))
 def test_asking_again_changes_nothing(name: str, case: tuple[list[Item], Settings]) -> None:
     asking_again_changes_nothing(name, *case)
 
@@ -129,7 +138,7 @@ def asking_again_changes_nothing(name: str, items: list[Item], settings: Setting
 # `mask` acts whatever the budget.
 @pytest.mark.parametrize("name", [name for name in STRATEGY_NAMES if name != "mask"])
 @times(0.3)
-@given(items=answered())
+@given(items=answered_histories())
 def test_nothing_goes_while_all_fits(name: str, items: list[Item]) -> None:
     nothing_goes_while_all_fits(name, items)
 
@@ -198,7 +207,7 @@ def test_a_summary_is_written_of_what_the_model_saw_last(case: tuple[list[Item],
         if sight.asked is not None:
             assert sight.ran
             assert sight.asked[: len(before.view)] == before.view
-            assert kept(sight.view) < kept(sight.asked)
+            assert unchanged_items(sight.view) < unchanged_items(sight.asked)
         before = sight
 
 
@@ -208,6 +217,6 @@ def test_clearing_stops_only_when_nothing_more_may_be_cleared(case: tuple[list[I
     life = live("clear-tools", *case)
     for sight in life.sights:
         results = [at for at in range(sight.known) if life.items[at].kind is Kind.RESULT]
-        left = set(results[:-3]) & kept(sight.view) - rules.tail_of(life.items[: sight.known])
+        left = set(results[:-3]) & unchanged_items(sight.view) - rules.tail_of(life.items[: sight.known])
         left = {at for at in left if not life.items[at].person and not life.items[at].loads}
         assert not rules.over(life, sight) or all(life.items[at].tokens <= 7 for at in left)

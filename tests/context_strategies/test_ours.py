@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.context_strategies.support import live, part_of, shown, work
+from tests.context_strategies.support import items_in_view, live, part_of, work
 from wane.core import Item, Kind, Standing, chars
 from wane.core.errors import HistoryError
 from wane.strategies.base import Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded
@@ -299,7 +299,7 @@ def test_an_answer_that_begins_with_a_result_goes_on_with_the_one_of_its_call(na
         ]
     life = live(name, items, Settings(budget=500, annotate="infer"))
     for sight in life.sights:
-        there = set(shown(sight.view))
+        there = set(items_in_view(sight.view))
         for call in range(2, min(sight.known, len(items)) - 2, 5):
             # The text stays as long as the result that it cites, and that as long as its call.
             assert (call in there) == (call + 1 in there)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 
 from tests.context_strategies import support as rules
-from tests.context_strategies.support import broken, kept, live, look, part_of, untruthful
-from tests.context_strategies.test_contract import answered, cases
+from tests.context_strategies.support import broken, live, look, part_of, unchanged_items, untruthful
+from tests.context_strategies.test_contract import answered_histories, cases
 from tests.strategies import histories, times
 from wane.conversation import Conversation
 from wane.core import Item, Kind, chars
@@ -38,7 +38,7 @@ def work(*sizes: int, user: int = 10) -> list[Item]:
     return items
 
 
-def fed(strategy: Strategy, items: list[Item]) -> Strategy:
+def feed_items(strategy: Strategy, items: list[Item]) -> Strategy:
     for item in items:
         strategy.add(item, part_of(item))
     return strategy
@@ -69,10 +69,10 @@ def test_the_head_is_an_option_of_truncation() -> None:
 def test_a_late_result_of_the_head_stays_with_its_call() -> None:
     items = work(*[50] * 4)
     late = items.pop(3)
-    strategy = fed(Truncate(Settings(budget=150), head=3), items)
-    assert 4 not in kept(strategy.fit(cold=False).view)  # type: ignore[union-attr]
+    strategy = feed_items(Truncate(Settings(budget=150), head=3), items)
+    assert 4 not in unchanged_items(strategy.fit(cold=False).view)  # type: ignore[union-attr]
     strategy.add(late, part_of(late))
-    assert {2, len(items)} <= kept(strategy.fit(cold=False).view)  # type: ignore[union-attr]
+    assert {2, len(items)} <= unchanged_items(strategy.fit(cold=False).view)  # type: ignore[union-attr]
 
 
 # Observation masking
@@ -113,7 +113,7 @@ def test_a_flush_leaves_half_of_the_window() -> None:
 
 
 def test_a_flush_is_summarised_with_the_summary_before_it_and_without_what_stays() -> None:
-    strategy = fed(MemGPT(Settings(budget=100)), work(50, 50))
+    strategy = feed_items(MemGPT(Settings(budget=100)), work(50, 50))
     asked = strategy.fit(cold=False)
     assert asked == SummaryNeeded([0, 1, 2, 3], FLUSH)
     first = summary("all is well", 3)
@@ -131,7 +131,7 @@ def test_a_flush_is_summarised_with_the_summary_before_it_and_without_what_stays
 
 def test_everything_becomes_the_question_and_a_summary() -> None:
     items = work(50, 50)
-    strategy = fed(ReSum(Settings(budget=100)), items)
+    strategy = feed_items(ReSum(Settings(budget=100)), items)
     assert strategy.fit(cold=False) == SummaryNeeded(list(range(6)), RESTART)
     fitted = strategy.take_summary("all is well", 3)
     assert isinstance(fitted, Fitted)
@@ -152,21 +152,21 @@ def test_the_question_is_all_of_the_latest_turn_of_the_user() -> None:
 def test_a_late_result_does_not_come_back_after_a_restart() -> None:
     items = work(50, 50)
     late = items.pop(3)  # of the first answer: while a call of the latest waits, no summary is asked for
-    strategy = fed(ReSum(Settings(budget=60)), items)
+    strategy = feed_items(ReSum(Settings(budget=60)), items)
     assert isinstance(strategy.fit(cold=False), SummaryNeeded)
     done = strategy.take_summary("all is well", 3)
     assert isinstance(done, Fitted)
     strategy.add(late, part_of(late))
     assert look(strategy, 6).view == done.view
     # The cut stands where that result came later.
-    again = fed(ReSum(Settings()), [*items, late])
+    again = feed_items(ReSum(Settings()), [*items, late])
     assert isinstance(again, Resumable)
     again.redo(json.loads(json.dumps(done.done)))
     assert again.current() == done.view
 
 
 def test_a_question_that_is_not_the_users_is_refused() -> None:
-    strategy = fed(ReSum(Settings()), work(50))
+    strategy = feed_items(ReSum(Settings()), work(50))
     assert isinstance(strategy, Resumable)
     with pytest.raises(HistoryError, match=r"items \[2\] were recorded as the user's"):
         strategy.redo({"from": 4, "summary": "", "tokens": 0, "question": [2]})
@@ -192,19 +192,19 @@ def test_a_long_observation_is_compressed_before_the_model_sees_it() -> None:
 
 
 def test_what_the_model_has_seen_whole_is_not_compressed_later() -> None:
-    strategy = fed(Acon(Settings(), long=100), work(200, 20))
+    strategy = feed_items(Acon(Settings(), long=100), work(200, 20))
     assert strategy.fit(cold=False) == Fitted(list(range(6)))
 
 
 def test_an_observation_that_would_become_no_shorter_stays() -> None:
-    strategy = fed(Acon(Settings(), long=100), work(200))
+    strategy = feed_items(Acon(Settings(), long=100), work(200))
     assert isinstance(strategy.fit(cold=False), SummaryNeeded)
     assert strategy.take_summary("x" * 800, 200) == Fitted([0, 1, 2, 3])
     assert strategy.fit() == Fitted([0, 1, 2, 3])
 
 
 def test_the_history_is_compressed_at_the_budget_with_the_latest_turn_left() -> None:
-    strategy = fed(Acon(Settings(budget=300), long=100), work(90, 90, 90, 200))
+    strategy = feed_items(Acon(Settings(budget=300), long=100), work(90, 90, 90, 200))
     outcome = strategy.fit(cold=False)
     assert isinstance(outcome, SummaryNeeded)
     assert outcome.instructions.startswith(OBSERVATION[:80])
@@ -225,7 +225,7 @@ def test_the_history_is_compressed_at_the_budget_with_the_latest_turn_left() -> 
 
 @pytest.mark.parametrize("at", [0, 2, 99, "x", None])
 def test_what_is_no_observation_is_refused_as_compressed(at: object) -> None:
-    strategy = fed(Acon(Settings()), work(20))
+    strategy = feed_items(Acon(Settings()), work(20))
     assert isinstance(strategy, Resumable)
     with pytest.raises(HistoryError, match="recorded as compressed, but it is no tool result"):
         strategy.redo({"compressed": [[at, "", 0]]})
@@ -242,39 +242,45 @@ def test_compressed_observations_break_no_rule(case: tuple[list[Item], Settings]
     items, settings = case
     strategy = Acon(settings, long=10)
     life = live("acon", items, settings, strategy)
-    for rule in (rules.in_order, rules.paired, rules.system_stays, rules.question_stays, rules.one_summary_and_results):
+    for rule in (
+        rules.in_order,
+        rules.calls_paired,
+        rules.system_stays,
+        rules.question_stays,
+        rules.one_summary_and_results,
+    ):
         assert not broken(life, rule), rule.__name__
     assert not untruthful(life)
     for sight in life.sights:
         # Whatever the model sees first is short, unless a provider's own tool returned it, or it stays as it is: what a
         # person said, and what loaded tools.
         tail = rules.tail_of(items[: sight.known])
-        own = {at for at in tail if items[at].kind is Kind.RESULT and items[at].message in said(items, tail)}
+        own = {at for at in tail if items[at].kind is Kind.RESULT and items[at].message in answer_numbers(items, tail)}
         assert all(
             items[at].tokens <= 10 or items[at].arguments == "" or not part_of(items[at]).text
-            for at in kept(sight.view) & tail - own
+            for at in unchanged_items(sight.view) & tail - own
             if items[at].kind is Kind.RESULT and not (items[at].person or items[at].loads)
         )
 
 
-def said(items: list[Item], tail: set[int]) -> set[int | None]:
+def answer_numbers(items: list[Item], tail: set[int]) -> set[int | None]:
     return {items[at].message for at in tail if items[at].kind in ASSISTANT} - {None}
 
 
 @times(0.7)
-@given(case=cases(answered()))
+@given(case=cases(answered_histories()))
 def test_compressed_observations_can_be_put_back(case: tuple[list[Item], Settings]) -> None:
     items, settings = case
     life = live("acon", items, settings, Acon(settings, long=10))
     assert isinstance(life.strategy, Acon)
-    revived = fed(Acon(replace(settings, budget=10**9), long=10), items)
+    revived = feed_items(Acon(replace(settings, budget=10**9), long=10), items)
     assert isinstance(revived, Resumable)
     for sight in life.sights:
         assert (sight.done is not None) == sight.ran
         if sight.done is not None:
             revived.redo(json.loads(json.dumps(sight.done)))
     assert list(revived.current()) == life.sights[-1].view
-    standing = fed(Acon(settings, long=10), items)
+    standing = feed_items(Acon(settings, long=10), items)
     assert isinstance(standing, Resumable)
     if life.strategy.standing is not None:
         standing.redo(json.loads(json.dumps(life.strategy.standing)))

@@ -43,7 +43,7 @@ def parts_of(items: Sequence[Item]) -> list[Part]:
     return out
 
 
-def made(scenario: Scenario, annotate: Annotate = "infer") -> WindowStrategy:
+def make_strategy(scenario: Scenario, annotate: Annotate = "infer") -> WindowStrategy:
     settings = Settings(budget=scenario.budget, annotate=annotate)
     return WindowStrategy("cwl", settings, scenario.policy, Annotator(SMALL) if annotate == "infer" else None)
 
@@ -72,7 +72,7 @@ def test_it_is_a_strategy() -> None:
 @given(scenarios())
 def test_with_inference_the_view_is_still_a_filter_of_the_history(scenario: Scenario) -> None:
     items = scenario.items
-    strategy = made(scenario)
+    strategy = make_strategy(scenario)
     for view in views(strategy, items):
         assert view == sorted(set(view))
     stop = len(items)
@@ -82,11 +82,11 @@ def test_with_inference_the_view_is_still_a_filter_of_the_history(scenario: Scen
     for index, item in enumerate(items):
         if index in shown:
             assert shown >= {index + need for need in item.needs if 0 <= index + need < stop}
-    assert balanced(items, view)
+    assert calls_paired(items, view)
     assert strategy.window.visible == view
 
 
-def balanced(items: Sequence[Item], view: Sequence[int]) -> bool:
+def calls_paired(items: Sequence[Item], view: Sequence[int]) -> bool:
     """Whether each result that is shown has its call, and each call its result if it has one at all."""
     waiting: dict[str, list[int]] = {}
     pairs = []
@@ -101,7 +101,7 @@ def balanced(items: Sequence[Item], view: Sequence[int]) -> bool:
 
 @given(scenarios())
 def test_the_same_history_gives_the_same_views(scenario: Scenario) -> None:
-    one, two = made(scenario), made(scenario)
+    one, two = make_strategy(scenario), make_strategy(scenario)
     assert views(one, scenario.items) == views(two, scenario.items)
     assert [episode.name for episode in one.episodes] == [episode.name for episode in two.episodes]
 
@@ -121,7 +121,7 @@ def test_item_by_item_is_all_at_once(scenario: Scenario) -> None:
 
 @given(scenarios())
 def test_the_agents_own_marks_make_it_the_window_itself(scenario: Scenario) -> None:
-    strategy = made(scenario, "model")
+    strategy = make_strategy(scenario, "model")
     window = ContextWindow(scenario.budget, scenario.policy)
     for index, (item, part) in enumerate(zip(scenario.items, parts_of(scenario.items), strict=True)):
         if begins_call(scenario.items, index):
@@ -135,7 +135,7 @@ def test_the_agents_own_marks_make_it_the_window_itself(scenario: Scenario) -> N
 
 @given(scenarios(), st.booleans())
 def test_a_view_says_whether_it_lost_anything(scenario: Scenario, cold: bool) -> None:
-    strategy = made(scenario)
+    strategy = make_strategy(scenario)
     for item, part in zip(scenario.items, parts_of(scenario.items), strict=True):
         strategy.add(item, part)
     fitted = strategy.fit(cold=cold)
@@ -163,7 +163,7 @@ def in_openai(messages: list[Any]) -> list[tuple[Item, Part]]:
     return [(part.item(wane.chars, number), part) for number, message in loaded for part in chosen.parts(message)]
 
 
-def recorded(name: str) -> list[tuple[Item, Part]]:
+def load_recording(name: str) -> list[tuple[Item, Part]]:
     file = RUNS / f"{name}.json"
     if not file.exists():
         pytest.skip("no recorded sessions: ../shared/sessions (relative to the repository) is not there")
@@ -172,7 +172,7 @@ def recorded(name: str) -> list[tuple[Item, Part]]:
 
 @pytest.mark.parametrize("name", ["build-cython-ext", "fix-git", "regex-chess"])
 def test_a_real_session_has_sensible_episodes(name: str) -> None:
-    session = recorded(name)
+    session = load_recording(name)
     strategy = WindowStrategy("cwl", Settings(budget=20_000, annotate="infer"), Policy())
     for item, part in session:
         strategy.fit()
@@ -186,7 +186,7 @@ def test_a_real_session_has_sensible_episodes(name: str) -> None:
     assert all(act.dependencies for act in acts[1:])
 
 
-def placed(items: Sequence[Item]) -> int:
+def find_place(items: Sequence[Item]) -> int:
     """The place of an index behind some items."""
     turn, starts, latest = Turn(), MessageStarts(), -1
     for index, item in enumerate(items):
@@ -199,11 +199,11 @@ def test_an_index_stands_ahead_of_all_of_a_message() -> None:
     """Tools that OpenAI searched stand ahead of what the model says then, and are the system's."""
     said = Item(Kind.USER, 5, message=0)
     answer = [Item(Kind.SYSTEM, 5, message=1), Item(Kind.TEXT, 5, message=1)]
-    assert placed([said, *answer]) == 1
+    assert find_place([said, *answer]) == 1
 
 
 def test_an_index_stands_within_no_turn_that_the_provider_goes_on_with() -> None:
     said, paused = Item(Kind.USER, 5, message=0), Item(Kind.CALL, 5, "s", "web_search", "{}", 1)
     further = [Item(Kind.RESULT, 5, "s", message=2), Item(Kind.TEXT, 5, message=2)]
-    assert placed([said, paused, *further]) == 1
-    assert placed([said, paused, *further, Item(Kind.USER, 5, message=3), Item(Kind.TEXT, 5, message=4)]) == 5
+    assert find_place([said, paused, *further]) == 1
+    assert find_place([said, paused, *further, Item(Kind.USER, 5, message=3), Item(Kind.TEXT, 5, message=4)]) == 5

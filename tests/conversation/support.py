@@ -81,7 +81,7 @@ def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
-def said(text: str | None = None, *calls: tuple[str, str, object]) -> dict[str, Any]:
+def answer_message(text: str | None = None, *calls: tuple[str, str, object]) -> dict[str, Any]:
     """An answer in a chat, with calls as (id, tool, arguments)."""
     message: dict[str, Any] = {"role": "assistant", "content": text}
     for call_id, tool, arguments in calls:
@@ -99,11 +99,11 @@ def turns(count: int) -> Session:
     """Turns of the user, each with a long answer."""
     session: Session = []
     for number in range(count):
-        session += [user(f"Turn {number}."), said("x" * 400)]
+        session += [user(f"Turn {number}."), answer_message("x" * 400)]
     return session
 
 
-def answered(session: Session) -> Session:
+def place_results(session: Session) -> Session:
     """The session with every result right after the message that made its call, as providers want it."""
     results = {message["tool_call_id"]: message for message in session if message["role"] == "tool"}
     written: Session = []
@@ -120,14 +120,14 @@ def answered(session: Session) -> Session:
 @st.composite
 def histories(draw: st.DrawFn, *, tasks: bool = False) -> Session:
     """Sessions of chat messages in which every call is answered at once; the model may know of tasks (R17)."""
-    return answered(draw(sessions(tasks=tasks)))
+    return place_results(draw(sessions(tasks=tasks)))
 
 
 def is_answer(name: str, message: Any) -> bool:
-    return made(get_format(name).parts(message))
+    return is_from_model(get_format(name).parts(message))
 
 
-def made(parts: Sequence[Part]) -> bool:
+def is_from_model(parts: Sequence[Part]) -> bool:
     """Whether a model made these parts of a message."""
     return any(part.kind in (Kind.TEXT, Kind.REASONING, Kind.CALL) for part in parts)
 
@@ -144,14 +144,14 @@ def window_after(name: str, messages: Sequence[Any], budget: int, policy: Policy
     for message in messages:
         if is_answer(name, message):
             window.fit()
-            if usage.usage(message) >= 0.5 * believed(window):
+            if usage.usage(message) >= 0.5 * counted_tokens(window):
                 window.observe(usage.usage(message))
         window.extend(transcript.append(message))
     window.fit()
     return window
 
 
-def believed(window: ContextWindow) -> float:
+def counted_tokens(window: ContextWindow) -> float:
     """What the request that just went out holds by our own count."""
     state = window.export()["accounting"]
     return float(state["items"] + state["overhead"])
@@ -160,7 +160,7 @@ def believed(window: ContextWindow) -> float:
 def live(conversation: Conversation[Any], messages: Sequence[Any], known: int = 0) -> None:
     """Ingest a history step by step as a run makes it grow, with a request ahead of each answer and one at the end."""
     for stop in range(known, len(messages)):
-        if made(conversation.format.parts(messages[stop])):
+        if is_from_model(conversation.format.parts(messages[stop])):
             conversation.host.ingest(messages[:stop])
             conversation.request()
         conversation.host.ingest(messages[: stop + 1])

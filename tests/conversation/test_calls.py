@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conversation.support import Dialect, Session, every_dialect, fresh, histories, result, said, user
+from tests.conversation.support import Dialect, Session, answer_message, every_dialect, fresh, histories, result, user
 from tests.strategies import times
 from wane import ConfigError, FormatError, HistoryError, Kind
 from wane.conversation import Call, Conversation
@@ -51,7 +51,7 @@ def test_own_calls_are_answered_and_the_hosts_are_handed_out(dialect: Dialect) -
     task, reply = dialect.write(
         [
             user("Go."),
-            said(
+            answer_message(
                 None,
                 ("m1", "delimiter", start("look")),
                 ("r1", "read", {"path": "a"}),
@@ -86,10 +86,10 @@ def test_the_loop_goes_on_after_own_calls_alone_and_ends_with_the_answer() -> No
     assert not conversation.ended
     conversation.append(user("Go."))
     assert not conversation.ended
-    assert conversation.append(said(None, ("m1", "delimiter", start("look")))) == []
+    assert conversation.append(answer_message(None, ("m1", "delimiter", start("look")))) == []
     assert not conversation.ended
     assert conversation.request().messages[-1] == result("m1", conversation.messages[-1]["content"])
-    assert conversation.append(said("Done.")) == []
+    assert conversation.append(answer_message("Done.")) == []
     assert conversation.ended
     conversation.append(user("And now?"))
     assert not conversation.ended
@@ -121,19 +121,19 @@ def test_no_results_are_no_answer() -> None:
     assert not conversation.ended
     conversation.append(user("Go."))
     conversation.request()
-    conversation.append(said(None, ("m1", "delimiter", start("look"))))
+    conversation.append(answer_message(None, ("m1", "delimiter", start("look"))))
     conversation.append([])
     assert not conversation.ended
 
 
 def test_an_own_call_whose_answer_is_interrupted_is_answered_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> str:
+    def raise_interrupt(*_: object) -> str:
         raise KeyboardInterrupt
 
     conversation = Conversation(recall=True)
-    conversation.extend([user("Go."), said(None, ("c1", "recall", {"search": "Go"}))])
+    conversation.extend([user("Go."), answer_message(None, ("c1", "recall", {"search": "Go"}))])
     with monkeypatch.context() as patched:
-        patched.setattr("wane.conversation.conversation.answer", interrupted)
+        patched.setattr("wane.conversation.conversation.answer", raise_interrupt)
         with pytest.raises(KeyboardInterrupt):
             conversation.request()
     assert "was found in 1 place" in conversation.request().messages[-1]["content"]
@@ -186,7 +186,7 @@ def test_a_saved_history_brings_the_results_of_own_calls_itself(
 
 @pytest.mark.parametrize("followed", [False, True])
 def test_a_result_that_comes_with_a_whole_history_is_not_written_again(followed: bool) -> None:
-    history = [user("Go."), said(None, ("m1", "delimiter", start("look"))), result("m1", "as it was")]
+    history = [user("Go."), answer_message(None, ("m1", "delimiter", start("look"))), result("m1", "as it was")]
     conversation = Conversation()
     if followed:
         conversation.log.follow(MessageRecord(message) for message in history)
@@ -199,7 +199,9 @@ def test_a_result_that_comes_with_a_whole_history_is_not_written_again(followed:
 
 def test_what_is_left_open_by_a_saved_history_is_handed_out() -> None:
     conversation = Conversation()
-    (call,) = conversation.extend([user("Go."), said(None, ("r1", "read", {}), ("r2", "read", {})), result("r1")])
+    (call,) = conversation.extend(
+        [user("Go."), answer_message(None, ("r1", "read", {}), ("r2", "read", {})), result("r1")]
+    )
     assert call.id == "r2"
     conversation.append(call.result("x"))
     assert conversation.request().messages[-1] == result("r2", "x")
@@ -228,12 +230,14 @@ def test_a_refused_list_changes_nothing_and_own_calls_are_still_answered(how: st
 
 def test_a_refused_message_leaves_a_lone_own_call_unanswered() -> None:
     conversation = Conversation()
-    conversation.extend([user("Go."), said(None, ("m1", "delimiter", start("look")))])
+    conversation.extend([user("Go."), answer_message(None, ("m1", "delimiter", start("look")))])
     for wrong, error in (([user("On."), {"role": "robot"}], FormatError), ([user("On."), result("x")], HistoryError)):
         with pytest.raises(error):
             conversation.append(wrong)
         assert conversation.length == 2
-    conversation.extend([user("On."), said(None, ("m2", "delimiter", END)), result("m2"), said("Done.")])
+    conversation.extend(
+        [user("On."), answer_message(None, ("m2", "delimiter", END)), result("m2"), answer_message("Done.")]
+    )
     assert [message["role"] for message in conversation.messages[2:4]] == ["tool", "user"]
     assert conversation.window.open_calls == {}
 
@@ -241,7 +245,7 @@ def test_a_refused_message_leaves_a_lone_own_call_unanswered() -> None:
 def test_open_calls_are_known_wherever_the_history_came_from() -> None:
     history = [
         user("Go."),
-        said(None, ("m1", "delimiter", start("look")), ("r1", "read", {}), ("r2", "read", {})),
+        answer_message(None, ("m1", "delimiter", start("look")), ("r1", "read", {}), ("r2", "read", {})),
         result("m1"),
         result("r1"),
     ]
@@ -260,7 +264,9 @@ def test_open_calls_are_known_wherever_the_history_came_from() -> None:
 
 def test_a_branch_from_before_the_result_of_an_own_call_answers_it() -> None:
     conversation = Conversation()
-    conversation.extend([user("Go."), said(None, ("m1", "delimiter", start("look")), ("r1", "read", {})), result("r1")])
+    conversation.extend(
+        [user("Go."), answer_message(None, ("m1", "delimiter", start("look")), ("r1", "read", {})), result("r1")]
+    )
     messages = conversation.request().messages
     branch = conversation.branch(2)
     (call,) = branch.calls
@@ -280,21 +286,21 @@ def test_the_start_of_an_act_says_what_has_left_and_goes_on_saying_so_wherever_t
     """R3: the text is decided when the call is judged, and is a part of the history from then on."""
     act = {"action": "start", "name": "fix", "type": "act", "dependencies": ["look"]}
     lived = Conversation(budget="4k", recall=recall)
-    lived.extend([user("Go."), said(None, ("m1", "delimiter", start("look")), ("r1", "read", {}))])
-    lived.extend([result("r1", "x" * 12_000), said(None, ("m2", "delimiter", END), ("r2", "read", {}))])
-    lived.extend([result("r2", "y" * 12_000), said("Known.")])
+    lived.extend([user("Go."), answer_message(None, ("m1", "delimiter", start("look")), ("r1", "read", {}))])
+    lived.extend([result("r1", "x" * 12_000), answer_message(None, ("m2", "delimiter", END), ("r2", "read", {}))])
+    lived.extend([result("r2", "y" * 12_000), answer_message("Known.")])
     assert lived.request().report is not None
     lived.append(user("Fix it."))
     lived.request()
     before = lived.log.records()
-    lived.append(said(None, ("m3", "delimiter", act)))
+    lived.append(answer_message(None, ("m3", "delimiter", act)))
     text = results_of(lived, lived.messages)["m3"]
     assert 'steps of "look" have left your view.' in text
     assert how in text
     # Judged in another process, which had the calls alone, and brought along by one that has the results, too.
     judged, brought = Conversation(budget="4k", recall=recall), Conversation(budget="400k", recall=recall)
     judged.log.follow(before)
-    judged.append(said(None, ("m3", "delimiter", act)))
+    judged.append(answer_message(None, ("m3", "delimiter", act)))
     brought.log.follow(lived.log.records())
     assert judged.messages == brought.messages == lived.branch().messages == lived.messages
     restored = Conversation(budget="400k", recall=recall)
@@ -322,7 +328,7 @@ READ = {"path": "a"}
 CALLS = ahead(("a", start("x")), ("r", READ), ("b", start("x")), ("c", END), ("d", start("y")))
 
 
-def asked() -> Conversation[Any]:
+def begin_conversation() -> Conversation[Any]:
     conversation = Conversation()
     conversation.append(user("Go."))
     conversation.request()
@@ -334,26 +340,26 @@ def verdicts(conversation: Conversation[Any]) -> list[bool]:
 
 
 def test_calls_are_judged_ahead_as_they_will_be_judged() -> None:
-    conversation = asked()
+    conversation = begin_conversation()
     conversation.host.foresee(CALLS)
     told = {call.id: conversation.host.answer(call) for call in CALLS if call.name == "delimiter"}
     assert [text.split()[0] for text in told.values()] == ["Started", "Error:", "Ended", "Started"]
     foreseen = [(call.id or "", call.name, call.arguments) for call in CALLS]
-    conversation.host.ingest([user("Go."), said(None, *foreseen)])
+    conversation.host.ingest([user("Go."), answer_message(None, *foreseen)])
     assert {call.id: conversation.host.answer(call) for call in CALLS if call.name == "delimiter"} == told
     assert conversation.window.active is not None
     assert conversation.window.active.name == "y"
 
 
 def test_an_answer_may_be_foreseen_piece_by_piece_and_twice() -> None:
-    conversation = asked()
+    conversation = begin_conversation()
     for call in (*CALLS, *CALLS):
         conversation.host.foresee([call])
     assert verdicts(conversation) == [True, False, True, True]
 
 
 def test_an_answer_that_came_to_nothing_is_forgotten() -> None:
-    conversation = asked()
+    conversation = begin_conversation()
     conversation.host.foresee(ahead(("a", start("x"))))
     conversation.request()
     conversation.host.foresee(ahead((None, start("x"))))
@@ -365,7 +371,7 @@ def test_verdicts_are_found_without_ids() -> None:
     calls = [Call(call.name, call.arguments) for call in CALLS]
 
     def foreseen() -> Conversation[Any]:
-        conversation = asked()
+        conversation = begin_conversation()
         conversation.host.foresee(calls)
         return conversation
 
@@ -381,7 +387,7 @@ def test_verdicts_are_found_without_ids() -> None:
 
 
 def test_calls_with_the_same_arguments_are_answered_once_each_whatever_thread_asks() -> None:
-    conversation = asked()
+    conversation = begin_conversation()
     calls = [Call("delimiter", start("x")) for _ in range(40)]
     conversation.host.foresee(calls)
     with ThreadPoolExecutor(8) as pool:
@@ -391,11 +397,11 @@ def test_calls_with_the_same_arguments_are_answered_once_each_whatever_thread_as
 
 
 def test_what_was_given_out_ahead_is_not_given_out_again() -> None:
-    conversation = asked()
+    conversation = begin_conversation()
     calls = [Call("delimiter", start("x")), Call("delimiter", start("x"))]
     conversation.host.foresee(calls)
     assert conversation.host.answer(calls[0]).startswith("Started")
-    reply = said(None, ("p1", "delimiter", start("x")), ("p2", "delimiter", start("x")))
+    reply = answer_message(None, ("p1", "delimiter", start("x")), ("p2", "delimiter", start("x")))
     conversation.host.ingest([user("Go."), reply])
     assert conversation.host.answer(calls[1]).startswith("Error: episode")
 
@@ -417,7 +423,9 @@ def test_a_bad_call_is_told_what_is_wrong_and_raises_nothing(given: Any) -> None
 
 def test_calls_of_an_answer_in_the_history_are_found_too() -> None:
     conversation = Conversation()
-    conversation.host.ingest([user("Go."), said(None, ("a", "delimiter", start("x")), ("b", "delimiter", END))])
+    conversation.host.ingest(
+        [user("Go."), answer_message(None, ("a", "delimiter", start("x")), ("b", "delimiter", END))]
+    )
     assert conversation.host.answer(Call("delimiter", {}, "b")).startswith("Ended")
     assert conversation.host.answer(Call("delimiter", start("x"))).startswith("Started")
     assert conversation.host.answer(Call("delimiter", END)) == NOT_A_CALL
@@ -425,8 +433,8 @@ def test_calls_of_an_answer_in_the_history_are_found_too() -> None:
 
 def test_open_calls_of_earlier_answers_keep_their_verdicts() -> None:
     conversation = Conversation()
-    history = [user("Go."), said(None, ("a", "delimiter", start("x")), ("b", "delimiter", END)), result("b")]
-    conversation.host.ingest([*history, said(None, ("c", "delimiter", start("y")))])
+    history = [user("Go."), answer_message(None, ("a", "delimiter", start("x")), ("b", "delimiter", END)), result("b")]
+    conversation.host.ingest([*history, answer_message(None, ("c", "delimiter", start("y")))])
     assert [conversation.host.answer(Call("delimiter", "", it)).split()[0] for it in "abc"] == [
         "Started",
         "Error:",
@@ -439,7 +447,7 @@ def test_an_episode_that_is_not_there_yet_is_recalled_as_soon_as_it_is() -> None
     conversation.host.ingest([user("Go.")])
     look = Call("recall", {"name": "x"}, "c")
     assert conversation.host.answer(look).startswith("Error: no episode is named 'x'")
-    conversation.host.ingest([user("Go."), said(None, ("a", "delimiter", start("x")))])
+    conversation.host.ingest([user("Go."), answer_message(None, ("a", "delimiter", start("x")))])
     assert conversation.host.answer(look).startswith('Episode "x", whole')
 
 

@@ -21,13 +21,13 @@ from tests.conversation.support import (
     Log,
     Plain,
     Session,
+    answer_message,
     every_dialect,
     histories,
     is_answer,
     live,
     parts_of,
     result,
-    said,
     user,
 )
 from tests.strategies import times
@@ -55,18 +55,22 @@ from wane.strategies.registry import STRATEGY_NAMES, get_strategy
 from wane.strategies.summarised import PREFIX
 
 
-def explored(name: str, size: int = 400) -> Session:
+def exploration_messages(name: str, size: int = 400) -> Session:
     return [
-        said(None, (f"{name}-1", "delimiter", {"action": "start", "name": name, "type": "expl"})),
+        answer_message(None, (f"{name}-1", "delimiter", {"action": "start", "name": name, "type": "expl"})),
         result(f"{name}-1"),
-        said(None, (f"{name}-2", "read", {"path": name})),
+        answer_message(None, (f"{name}-2", "read", {"path": name})),
         result(f"{name}-2", "x" * size),
-        said(None, (f"{name}-3", "delimiter", {"action": "end", "description": f"{name} is known"})),
+        answer_message(None, (f"{name}-3", "delimiter", {"action": "end", "description": f"{name} is known"})),
         result(f"{name}-3"),
     ]
 
 
-LONG: Session = [user("Go."), *(message for n in range(6) for message in explored(f"e{n}")), said("Done.")]
+LONG: Session = [
+    user("Go."),
+    *(message for n in range(6) for message in exploration_messages(f"e{n}")),
+    answer_message("Done."),
+]
 
 
 # Settings
@@ -104,7 +108,7 @@ def test_a_policy_by_name_is_refused_and_the_old_one_stays() -> None:
 def test_what_it_looks_like() -> None:
     conversation = Conversation(budget="80k")
     assert repr(conversation) == "<Conversation: format openai, strategy cwl, 0 messages, 0 of 80,000 tokens>"
-    conversation.extend([user("x" * 8_000), *explored("look")[:2]])
+    conversation.extend([user("x" * 8_000), *exploration_messages("look")[:2]])
     assert repr(conversation).endswith("3 messages, 2,016 of 80,000 tokens, in episode 'look'>")
     assert repr(conversation.window) == "<ContextWindow: 2,016 of 80,000 tokens, 3 of 3 items in view, 1 episode>"
 
@@ -128,7 +132,7 @@ def test_with_management_off_all_that_is_new_is_shown_and_no_tool_offered() -> N
     evicted = conversation.request()
     assert len(evicted.view) < len(LONG)
     conversation.change(manage=False)
-    conversation.extend([said("x" * 4_000), user("More.")])
+    conversation.extend([answer_message("x" * 4_000), user("More.")])
     assert len(conversation.request().view) == len(evicted.view) + 2
 
 
@@ -188,10 +192,10 @@ def test_a_strategy_shows_what_it_shows_anywhere(strategy: str, session: Session
                 assert str(request.messages[-1]["content"]).endswith(asking)
                 request = conversation.summarised("the summary")
             views.append(parts_of(conversation, request.view))
-    assert views == list(expected(strategy, session, budget, annotate))
+    assert views == list(expected_views(strategy, session, budget, annotate))
 
 
-def expected(name: str, session: Session, budget: int, annotate: Any) -> Iterator[list[Part]]:
+def expected_views(name: str, session: Session, budget: int, annotate: Any) -> Iterator[list[Part]]:
     """What a strategy that is driven by hand shows ahead of each answer, and at the end."""
     low_water = 0.5 if name == "truncate" else None
     strategy = get_strategy(name, Settings(budget=budget, low_water=low_water, annotate=annotate))
@@ -202,7 +206,7 @@ def expected(name: str, session: Session, budget: int, annotate: Any) -> Iterato
             outcome = strategy.fit()
             while isinstance(outcome, SummaryNeeded):
                 outcome = strategy.take_summary("the summary", 3)
-            yield [shown(slot, parts) for slot in speaking(outcome.view, parts, owners)]
+            yield [shown_part(slot, parts) for slot in speaking(outcome.view, parts, owners)]
         for part in OpenAIFormat().parts(message) if message is not None else ():
             parts.append(part)
             owners.append(number)
@@ -224,7 +228,7 @@ def speaking(view: Sequence[Slot], parts: Sequence[Part], owners: Sequence[int])
     return [slot for slot in view if not isinstance(slot, int) or owners[slot] not in silent]
 
 
-def shown(slot: Slot, parts: Sequence[Part]) -> Part:
+def shown_part(slot: Slot, parts: Sequence[Part]) -> Part:
     if isinstance(slot, int):
         return parts[slot]
     return Part(Kind.USER, slot.text) if slot.index is None else replace(parts[slot.index], text=slot.text)
@@ -288,7 +292,7 @@ def test_usage_is_told_by_the_message_or_by_the_host() -> None:
     conversation = Conversation(on_event=log)
     conversation.append(user("x" * 400))
     conversation.request()
-    conversation.append(said("y" * 400), input_tokens=150)
+    conversation.append(answer_message("y" * 400), input_tokens=150)
     # 100 were estimated: what comes on top counts by the ratio.
     assert conversation.tokens == 300
     conversation.append(user("z" * 400))
@@ -296,7 +300,7 @@ def test_usage_is_told_by_the_message_or_by_the_host() -> None:
     conversation.observe(400)
     assert conversation.tokens == 400
     # Too late, none, or what cannot have been all of it: no report.
-    conversation.append(said("y" * 400))
+    conversation.append(answer_message("y" * 400))
     later = conversation.request()
     conversation.observe(9_999, request=request)
     conversation.observe(0)
@@ -310,7 +314,7 @@ def test_usage_is_told_by_the_message_or_by_the_host() -> None:
 def test_what_is_told_after_the_fact_counts_for_the_request_it_was_about() -> None:
     """Some frameworks know the usage only when the answer and its results are in the history."""
     at_once, late = Conversation(), Conversation()
-    history = [user("x" * 400), said("y" * 400), user("z" * 400)]
+    history = [user("x" * 400), answer_message("y" * 400), user("z" * 400)]
     for conversation in (at_once, late):
         conversation.host.ingest(history[:1])
         conversation.request()
@@ -378,7 +382,7 @@ class Dated(Adapter[dict[str, Any]]):
     def time(self, message: dict[str, Any]) -> float | None:
         return message.get("at")
 
-    def fixed(self, message: dict[str, Any]) -> str | None:
+    def fixed_text(self, message: dict[str, Any]) -> str | None:
         return message.get("instructions")
 
 
@@ -422,13 +426,13 @@ def test_a_cache_lives_as_long_as_its_provider_says_or_the_user(
     assert len(log.of(PassRan)) == passes
 
 
-def switched(conversation: Conversation[Any]) -> Conversation[Any]:
+def switch_strategy(conversation: Conversation[Any]) -> Conversation[Any]:
     conversation.change(strategy="truncate")
     conversation.change(strategy="cwl")
     return conversation
 
 
-def restored(conversation: Conversation[Any]) -> Conversation[Any]:
+def restore_copy(conversation: Conversation[Any]) -> Conversation[Any]:
     other = Conversation(budget=1_000)
     assert other.restore(conversation.state(), conversation.messages)
     return other
@@ -437,9 +441,9 @@ def restored(conversation: Conversation[Any]) -> Conversation[Any]:
 @pytest.mark.parametrize(
     "way",
     [
-        restored,
-        switched,
-        lambda conversation: switched(restored(conversation)),
+        restore_copy,
+        switch_strategy,
+        lambda conversation: switch_strategy(restore_copy(conversation)),
         lambda conversation: conversation.branch(),
         lambda conversation: conversation.branch(len(LONG)),
     ],
@@ -463,7 +467,7 @@ def test_instructions_in_the_messages_are_overhead() -> None:
     conversation.overhead = 5
     conversation.host.ingest([user("Go.") | {"instructions": "x" * 40}])
     assert conversation.request().tokens == 16
-    conversation.host.ingest([*conversation.messages, said("Yes."), user("On.") | {"instructions": "x" * 80}])
+    conversation.host.ingest([*conversation.messages, answer_message("Yes."), user("On.") | {"instructions": "x" * 80}])
     assert conversation.request().tokens == 28
     assert log.of(OverheadChanged) == [OverheadChanged(15), OverheadChanged(25)]
 
@@ -474,7 +478,7 @@ def test_instructions_in_the_messages_are_overhead() -> None:
 def test_events_come_in_the_order_of_what_happens() -> None:
     log = Log()
     conversation = Conversation(budget="0.138k", policy=Policy.paper(), on_event=log, remind_at=None)
-    live(conversation, [user("Go."), *explored("look"), said("So.")])
+    live(conversation, [user("Go."), *exploration_messages("look"), answer_message("So.")])
     names = [type(event).__name__ for event in log]
     assert names == [
         "MessageTaken",
@@ -546,12 +550,12 @@ def test_ends_whose_starts_have_left_say_what_they_ended(named: bool) -> None:
             {"action": "end", "description": f"{n} is in a.py:{n}.", **(name if named else {})},
         ):
             conversation.request()
-            conversation.append(said(None, (f"{arguments['action']}-{n}", "delimiter", arguments)))
+            conversation.append(answer_message(None, (f"{arguments['action']}-{n}", "delimiter", arguments)))
             if arguments["action"] == "start":
-                conversation.append(said(None, (f"read-{n}", "read", {"path": "a.py"})))
+                conversation.append(answer_message(None, (f"read-{n}", "read", {"path": "a.py"})))
                 conversation.append(result(f"read-{n}", "x" * 1_200))
         conversation.request()
-        conversation.append(said(f"Done {n}."))
+        conversation.append(answer_message(f"Done {n}."))
     conversation.append(user("On."))
     view = conversation.request().view
     gone = [episode for episode in conversation.episodes if episode.removed and episode.description]
@@ -580,7 +584,7 @@ def test_a_model_that_marks_nothing_is_reminded_at_the_end_of_a_request() -> Non
     conversation.request()
     reminded = []
     for n in range(6):
-        conversation.append(said(None, (f"c{n}", "read", {"path": "a"})))
+        conversation.append(answer_message(None, (f"c{n}", "read", {"path": "a"})))
         conversation.append(result(f"c{n}", "x" * 300))
         request = conversation.request()
         again = conversation.request()
@@ -622,31 +626,31 @@ def test_a_reminder_takes_no_request_over_the_budget(session: Session, budget: i
 
 
 def test_a_reminder_waits_until_it_fits() -> None:
-    def worked(size: int) -> Request[dict[str, Any]]:
+    def request_with_result(size: int) -> Request[dict[str, Any]]:
         conversation = Conversation(budget=1_000)
         conversation.append(user("Go."))
         conversation.request()
-        conversation.append(said(None, ("c0", "read", {"path": "a"})))
+        conversation.append(answer_message(None, ("c0", "read", {"path": "a"})))
         conversation.append(result("c0", "x" * 4 * size))
         return conversation.request()
 
-    noted, bare = worked(500), worked(970)
+    noted, bare = request_with_result(500), request_with_result(970)
     note = noted.reminder
     assert note is not None
     assert bare.reminder is None, "it would not fit"
     cost = noted.tokens - bare.tokens + 970 - 500
     assert chars(note) <= cost <= chars(note) + 5
     room = 1_000 - bare.tokens + 970 - cost
-    assert worked(room).tokens == 1_000
-    assert worked(room).messages[-1]["content"].endswith(note)
-    assert worked(room + 1).reminder is None
+    assert request_with_result(room).tokens == 1_000
+    assert request_with_result(room).messages[-1]["content"].endswith(note)
+    assert request_with_result(room + 1).reminder is None
 
 
 def _reminders(**settings: Any) -> list[str | None]:
     conversation = Conversation(budget=2_000, **settings)
     told = []
     for n in range(12):
-        conversation.extend([user("Go."), said("x" * 300)])
+        conversation.extend([user("Go."), answer_message("x" * 300)])
         conversation.append(user(f"On {n}."))
         told.append(conversation.request().reminder)
     return told
@@ -663,7 +667,7 @@ def test_histories_find_their_conversations() -> None:
         return made[-1]
 
     conversations = Conversations(make, limit=3)
-    one, two = [user("One."), said("Yes.")], [user("Two."), said("No.")]
+    one, two = [user("One."), answer_message("Yes.")], [user("Two."), answer_message("No.")]
     first = conversations.of(one)
     second = conversations.of(two)
     assert first is not second
@@ -676,7 +680,7 @@ def test_histories_find_their_conversations() -> None:
     assert conversations.of([*two, *LONG, user("On.")]) is second
     assert len(conversations) == 3
     # The same question is no reason to take two for one.
-    fourth = conversations.of([user("One."), said("Perhaps.")])
+    fourth = conversations.of([user("One."), answer_message("Perhaps.")])
     assert fourth not in (first, second, branch)
     assert len(conversations) == 3
     assert conversations.of(one) is not first
@@ -685,9 +689,9 @@ def test_histories_find_their_conversations() -> None:
 def test_the_conversation_that_a_call_is_of_is_found() -> None:
     conversations: Conversations[dict[str, Any]] = Conversations(Conversation)
     start = {"action": "start", "name": "look", "type": "expl"}
-    first = conversations.of([user("One."), said(None, ("a", "delimiter", start))])
+    first = conversations.of([user("One."), answer_message(None, ("a", "delimiter", start))])
     second = conversations.of([user("Two.")])
-    conversations.answered(second, [Call("delimiter", start, "b")], ["an answer"])
+    conversations.judge_answer(second, [Call("delimiter", start, "b")], ["an answer"])
     assert conversations.answering(Call("delimiter", start, "a"), None) is first
     assert conversations.answering(Call("delimiter", start, "b"), None) is second
     assert conversations.answering(Call("delimiter", start, "c"), None) is None
@@ -700,7 +704,7 @@ def test_calls_that_a_server_numbers_are_told_apart_by_their_answers() -> None:
     both = [conversations.of([user(f"Number {number}.")]) for number in (1, 2)]
     call: Call[Any] = Call("recall", {"search": "Number"}, "call_0")
     for conversation, answer in zip(both, answers, strict=True):
-        conversations.answered(conversation, [call], [answer])
+        conversations.judge_answer(conversation, [call], [answer])
     for conversation, answer in zip(both, answers, strict=True):
         assert conversations.answering(call, answer) is conversation
     assert conversations.answering(call, {"of": "the first"}) is None
@@ -709,12 +713,12 @@ def test_calls_that_a_server_numbers_are_told_apart_by_their_answers() -> None:
 def test_a_run_that_begins_while_another_of_its_history_awaits_an_answer_has_its_own() -> None:
     conversations: Conversations[dict[str, Any]] = Conversations(Conversation)
     start = {"action": "start", "name": "look", "type": "expl"}
-    history = [user("One."), said("Yes."), user("This way.")]
+    history = [user("One."), answer_message("Yes."), user("This way.")]
     runs = []
     for call_id, messages in (("a", history), ("b", [*history, user("That way.")])):
         run = conversations.of(messages)
         run.request()
-        conversations.answered(run, [Call("delimiter", start, call_id)], ())
+        conversations.judge_answer(run, [Call("delimiter", start, call_id)], ())
         runs.append(run)
         assert run.host.answer(Call("delimiter", start, call_id)).startswith("Started")
     assert runs[0] is not runs[1]
@@ -727,10 +731,10 @@ def test_conversations_whose_answer_is_awaited_stay() -> None:
         runs.append(conversations.of([user(f"Run {number}.")]))
         runs[-1].request()
     for number, run in enumerate(runs):
-        conversations.answered(run, [Call("read", "{}", f"c{number}")], ())
+        conversations.judge_answer(run, [Call("read", "{}", f"c{number}")], ())
     assert [conversations.answering(Call("read", "{}", f"c{number}"), None) for number in range(4)] == runs
     for run in runs:
-        conversations.answered(run, (), ())
+        conversations.judge_answer(run, (), ())
     conversations.of([user("Another.")])
     assert len(conversations) == 2
 
@@ -743,16 +747,16 @@ def test_states_of_a_conversation_that_left_memory_are_still_counted() -> None:
         for history in histories:
             run = conversations.of(history)
             run.request()
-            conversations.answered(run, (), ())
+            conversations.judge_answer(run, (), ())
             conversations.save(run)
-            history += [said(f"Answer {turn}."), user("On.")]
+            history += [answer_message(f"Answer {turn}."), user("On.")]
     assert len(states) == len(histories)
 
 
 def test_a_history_that_comes_again_while_an_answer_is_under_way_is_another_run() -> None:
     conversations: Conversations[dict[str, Any]] = Conversations(Conversation)
     start = {"action": "start", "name": "look", "type": "expl"}
-    history = [user("One."), said("Yes."), user("Go.")]
+    history = [user("One."), answer_message("Yes."), user("Go.")]
     runs = []
     for call_id in ("a", "b"):
         run = conversations.of(history)
@@ -765,7 +769,7 @@ def test_a_history_that_comes_again_while_an_answer_is_under_way_is_another_run(
         assert run.host.answer(Call("delimiter", start, call_id)).startswith("Started")
         assert conversations.answering(Call("read", {}, f"read-{call_id}"), None) is run
     for run, call_id in zip(runs, ("a", "b"), strict=True):
-        answer = said(None, (call_id, "delimiter", start))
+        answer = answer_message(None, (call_id, "delimiter", start))
         assert conversations.of([*history, answer]) is run
 
 
@@ -868,7 +872,7 @@ def test_a_framework_s_history_is_read_once() -> None:
     conversation = Conversation(counting, budget=80_000)
     history: list[dict[str, Any]] = []
     for number in range(40):
-        history += [user(f"Question {number}"), said(f"Answer {number}")]
+        history += [user(f"Question {number}"), answer_message(f"Answer {number}")]
         before = counting.taken
         conversation.host.ingest(history if number % 2 else copy.deepcopy(history))
         assert counting.taken - before <= 3

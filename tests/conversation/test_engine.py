@@ -15,13 +15,13 @@ from wane.strategies.base import Fitted
 BUDGET = 1_000
 
 
-def told(engine: Engine, *tokens: int) -> None:
+def add_answers(engine: Engine, *tokens: int) -> None:
     """Answers of the model, with so many tokens each by our own count."""
     for count in tokens:
         engine.add(Item(Kind.TEXT, count, message=engine.item_count), Part(Kind.TEXT, "x" * 4 * count))
 
 
-def held(engine: Engine) -> int:
+def count_view(engine: Engine) -> int:
     """Tokens of what the next request shows, by our own count."""
     assert isinstance(engine.fit(), Fitted)
     return engine.history - engine.evicted
@@ -30,32 +30,32 @@ def held(engine: Engine) -> int:
 @pytest.mark.parametrize(("partial", "most"), [(False, BUDGET / 0.6), (True, BUDGET)])
 def test_of_reports_that_may_be_partial_our_own_count_holds_too(partial: bool, most: float) -> None:
     engine = Engine(ContextSettings(BUDGET, strategy="truncate", remind_at=None), partial_reports=partial)
-    told(engine, *[100] * 9)
-    assert held(engine) == 900
+    add_answers(engine, *[100] * 9)
+    assert count_view(engine) == 900
     assert engine.observe(540)
-    told(engine, *[100] * 7)
+    add_answers(engine, *[100] * 7)
     assert engine.tokens == 960
-    assert held(engine) == (300 if partial else 1_600)
-    assert held(engine) <= most
+    assert count_view(engine) == (300 if partial else 1_600)
+    assert count_view(engine) <= most
 
 
 def test_reports_that_are_higher_than_our_own_count_are_believed_in_any_case() -> None:
     for partial in (False, True):
         engine = Engine(ContextSettings(BUDGET, strategy="truncate", remind_at=None), partial_reports=partial)
-        told(engine, *[100] * 6)
-        assert held(engine) == 600
+        add_answers(engine, *[100] * 6)
+        assert count_view(engine) == 600
         assert engine.observe(900)
-        told(engine, 100)
-        held(engine)
+        add_answers(engine, 100)
+        count_view(engine)
         assert engine.tokens <= BUDGET
 
 
 def test_a_request_that_evicts_nothing_builds_no_view() -> None:
     """A history of n messages has n/2 requests, so building each view would take n² steps."""
     engine = Engine(ContextSettings(BUDGET, strategy="cwl", remind_at=None))
-    told(engine, 100)
+    add_answers(engine, 100)
     first = engine.fit()
-    told(engine, 100)
+    add_answers(engine, 100)
     assert isinstance(first, Fitted)
     assert engine.hold().view is engine.view is first.view
     assert engine.view == [0, 1]
@@ -64,24 +64,24 @@ def test_a_request_that_evicts_nothing_builds_no_view() -> None:
 def test_a_view_that_is_made_ready_twice_ahead_of_one_request_asks_once() -> None:
     engine = Engine(ContextSettings(BUDGET, strategy="cwl", remind_at=0.2))
     assert engine.remind() is None
-    told(engine, 300)
+    add_answers(engine, 300)
     engine.fit()
     engine.fit()
     first = engine.remind()
     assert first is not None
     assert engine.remind() == first
-    told(engine, 1)
+    add_answers(engine, 1)
     assert engine.remind() is None
 
 
 def test_a_reminder_counts_as_the_provider_counts() -> None:
-    def reminded(reported: int, more: int) -> bool:
+    def is_reminded(reported: int, more: int) -> bool:
         engine = Engine(ContextSettings(1_000, strategy="cwl", remind_at=0.2))
-        told(engine, 100)
+        add_answers(engine, 100)
         engine.fit()
         engine.remind()
         assert engine.observe(reported)
-        told(engine, more)
+        add_answers(engine, more)
         engine.fit()
         reminder = engine.remind()
         assert (engine.added_by(reminder) > 0) == (reminder is not None)
@@ -89,9 +89,9 @@ def test_a_reminder_counts_as_the_provider_counts() -> None:
         return reminder is not None
 
     # The reminder has some 50 tokens by our own count, and 150 if the provider counts three times as many.
-    assert reminded(100, 800)
-    assert reminded(300, 150)
-    assert not reminded(300, 190)
+    assert is_reminded(100, 800)
+    assert is_reminded(300, 150)
+    assert not is_reminded(300, 190)
 
 
 @pytest.mark.full

@@ -15,13 +15,13 @@ from tests.conversation.support import (
     Log,
     Session,
     Told,
+    answer_message,
     every_dialect,
     fresh,
     histories,
     is_answer,
     live,
     parts_of,
-    said,
     standing,
     turns,
     user,
@@ -162,7 +162,7 @@ def test_a_fork_is_what_a_run_that_never_knew_better_would_be(
     messages = dialect.write(session)
     cuts = [n for n in range(len(messages) + 1) if n == 0 or not pending(dialect, messages[:n])]
     cut = data.draw(st.sampled_from(cuts))
-    branch = [*messages[:cut], *dialect.write(renamed(other))]
+    branch = [*messages[:cut], *dialect.write(rename_ids(other))]
     told = Told([*messages, *branch[cut:]], usages)
     log = Log()
     forked = Conversation(dialect.name, budget=exact_budget(budget), adapter=told, on_event=log)
@@ -188,7 +188,7 @@ def pending(dialect: Dialect, messages: list[Any]) -> bool:
     return sum(part.kind is Kind.CALL for part in parts) != sum(part.kind is Kind.RESULT for part in parts)
 
 
-def renamed(session: Session) -> Session:
+def rename_ids(session: Session) -> Session:
     """The same with other ids of calls, and another beginning."""
     text = json.dumps(session).replace('"id": "', '"id": "f-').replace('"tool_call_id": "', '"tool_call_id": "f-')
     return [{"role": "user", "content": "Another way."}, *json.loads(text)]
@@ -222,8 +222,8 @@ def test_a_branch_goes_on_beside_the_first() -> None:
     before = standing(conversation)
     branch = conversation.branch(16)
     assert branch.length == 16
-    branch.host.ingest([*LONG[:16], user("Instead."), said("y")])
-    assert branch.request().view[-1] == said("y")
+    branch.host.ingest([*LONG[:16], user("Instead."), answer_message("y")])
+    assert branch.request().view[-1] == answer_message("y")
     conversation.host.ingest([*LONG, user("On.")])
     assert standing(conversation.branch(len(LONG))) == before
     assert conversation.branch(1).messages == LONG[:1]
@@ -254,7 +254,7 @@ class Ids(Adapter[dict[str, Any]]):
 def test_messages_are_known_by_their_own_ids() -> None:
     log = Log()
     conversation = Conversation(adapter=Ids(), on_event=log)
-    history = [user("Go.") | {"id": "1"}, said("Same.") | {"id": "2"}, user("On.") | {"id": "3"}]
+    history = [user("Go.") | {"id": "1"}, answer_message("Same.") | {"id": "2"}, user("On.") | {"id": "3"}]
     conversation.host.ingest(history)
     # Metadata may be newer; what is sent is what the history holds now.
     newer = [m | {"seen": True} for m in history]
@@ -271,7 +271,7 @@ def test_messages_are_known_by_their_own_ids() -> None:
 
 def test_a_message_that_was_changed_in_place_is_noticed_while_it_is_the_last() -> None:
     conversation = Conversation()
-    history = [user("Go."), said("Yes."), user("On.")]
+    history = [user("Go."), answer_message("Yes."), user("On.")]
     conversation.host.ingest(history)
     history[-1]["content"] = "On, then."
     assert conversation.host.ingest(history).forked
@@ -292,7 +292,7 @@ def test_an_unanswered_request_may_be_tried_again_with_other_words() -> None:
 
 @every_dialect
 def test_a_result_without_its_call_is_refused_and_changes_nothing(dialect: Dialect) -> None:
-    good: Session = [user("Go."), said("Yes.")]
+    good: Session = [user("Go."), answer_message("Yes.")]
     orphan: Session = [*good, {"role": "tool", "tool_call_id": "nobody", "content": "x"}]
     messages = dialect.write(orphan)
     conversation = Conversation(dialect.name)
@@ -322,7 +322,7 @@ class Dropping(Adapter[Any]):
 def test_orphans_are_left_out_where_a_framework_leaves_them_out() -> None:
     conversation = Conversation(adapter=Dropping())
     conversation.extend(
-        [user("Go."), said("Yes."), {"role": "tool", "tool_call_id": "nobody", "content": "x"}, user("On.")]
+        [user("Go."), answer_message("Yes."), {"role": "tool", "tool_call_id": "nobody", "content": "x"}, user("On.")]
     )
     assert [message["content"] for message in conversation.request().view] == ["Go.", "Yes.", "On."]
     anthropic = Conversation("anthropic", adapter=Dropping())

@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conversation.support import DIALECTS, Dialect, Plain, Session, Told, every_dialect, histories, live, made
+from tests.conversation.support import (
+    DIALECTS,
+    Dialect,
+    Plain,
+    Session,
+    Told,
+    every_dialect,
+    histories,
+    is_from_model,
+    live,
+)
 from tests.strategies import policies, times
 from wane import Policy
 from wane.conversation import Conversation
@@ -67,7 +77,7 @@ def shown_indexes(run: Conversation[Any], messages: list[Any]) -> list[str]:
 def requests(run: Conversation[Any], messages: list[Any]) -> Iterator[list[str]]:
     """Take messages in one by one, and yield the messages of a request ahead of each answer."""
     for message in messages:
-        if made(run.format.parts(message)):
+        if is_from_model(run.format.parts(message)):
             yield text(run.format.name, run.request().view)
         run.append(message)
     yield text(run.format.name, run.request().view)
@@ -144,7 +154,7 @@ def test_gone_on_in_any_way_it_is_the_same_to_the_byte(dialect: Dialect) -> None
     messages = dialect.write(work())
     run = conversation(dialect)
     half = len(messages) // 2
-    while not made(run.format.parts(messages[half])):
+    while not is_from_model(run.format.parts(messages[half])):
         half += 1
     views = [*requests(run, messages[:half])]
     followed, restored, branched, switched = (conversation(dialect) for _ in range(4))

@@ -161,7 +161,7 @@ def turn(client: Chat, conversation: Conversation[Any], text: str) -> None:
             conversation.append(call.result(run(call)))
 
 
-def counted(replies: Iterator[Reply]) -> Callable[[Sent], Reply]:
+def script_with_usage(replies: Iterator[Reply]) -> Callable[[Sent], Reply]:
     """A script whose usage is not what characters tell, with a part read from a cache."""
 
     def answer(request: Sent) -> Reply:
@@ -179,7 +179,7 @@ def counted(replies: Iterator[Reply]) -> Callable[[Sent], Reply]:
     cross_quick((Chat, Responses, Messages, Thinking, Gemini, OldGemini), (Policy(), Policy.paper())),
 )
 def test_a_long_task_stays_within_the_budget_and_is_never_refused(kind: type[Chat], policy: Policy) -> None:
-    with ScriptedServer(counted(script(broken=kind.broken))) as server:
+    with ScriptedServer(script_with_usage(script(broken=kind.broken))) as server:
         client = kind(server.url)
         opens = kind is Thinking
         conversation = Conversation(client.format, budget=3_300, policy=policy, recall=True, keep_opening=opens)
@@ -206,7 +206,7 @@ def test_a_long_task_stays_within_the_budget_and_is_never_refused(kind: type[Cha
 @pytest.mark.parametrize("kind", first_quick(Messages, Chat, Responses, Gemini))
 def test_it_goes_on_in_a_new_process(kind: type[Chat]) -> None:
     def views(restart: bool) -> list[Any]:
-        with ScriptedServer(counted(script(broken=kind.broken))) as server:
+        with ScriptedServer(script_with_usage(script(broken=kind.broken))) as server:
             client = kind(server.url)
             conversation = Conversation(client.format, budget=3_300, recall=True)
             for n in range(TURNS):

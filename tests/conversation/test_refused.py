@@ -49,7 +49,7 @@ def _gemini(url: str) -> Send:
 DOORS = {"openai": _chat, "openai_responses": _responses, "anthropic": _messages, "gemini": _gemini}
 
 
-def _said(name: str, role: str, text: str) -> dict[str, Any]:
+def _text_message(name: str, role: str, text: str) -> dict[str, Any]:
     if name == "gemini":
         return {"role": "model" if role == "assistant" else role, "parts": [{"text": text}]}
     return {"role": role, "content": text}
@@ -61,7 +61,7 @@ def test_a_refused_request_fits_the_window_that_the_provider_names(name: str) ->
     with ScriptedServer(lambda _: Reply("Yes."), context_limit=WINDOW) as server:
         send = DOORS[name](server.url)
         for turn in range(24):
-            conversation.append(_said(name, "user", f"Question {turn}"))
+            conversation.append(_text_message(name, "user", f"Question {turn}"))
             request = conversation.request()
             try:
                 send(request.messages)
@@ -69,7 +69,7 @@ def test_a_refused_request_fits_the_window_that_the_provider_names(name: str) ->
                 if not conversation.refused(error):
                     raise
                 send(conversation.request().messages)
-            conversation.append(_said(name, "assistant", f"Answer {turn}. " + "word " * 100))
+            conversation.append(_text_message(name, "assistant", f"Answer {turn}. " + "word " * 100))
     # What is fixed grows with each turn, so later refusals may follow; the first one has lowered the budget for good.
     assert 0 < len(server.refusals) <= 3
     assert conversation.settings.budget <= WINDOW

@@ -60,7 +60,7 @@ class Program:
     def texts(self) -> str:
         return json.dumps(self.conversation.request().messages)
 
-    def named(self) -> list[str]:
+    def episode_names(self) -> list[str]:
         return [str(episode.name) for episode in self.conversation.episodes if not episode.implicit]
 
 
@@ -156,7 +156,7 @@ def test_a_sub_agent_is_an_exploration_whose_report_stays() -> None:
     assert "The report of B." in shown
     assert "beside" not in shown
     assert "I wrote it." not in shown
-    assert program.named()[:4] == ["plan", "research", "research 2", "write"]
+    assert program.episode_names()[:4] == ["plan", "research", "research 2", "write"]
     messages = program.conversation.view
     answered = {message["tool_call_id"] for message in messages if message["role"] == "tool"}
     assert answered == {call["id"] for message in messages for call in message.get("tool_calls") or ()}

@@ -27,7 +27,7 @@ from tests.proxy.served import (
 )
 from tests.proxy.strict import SERVERS as STRICT
 from tests.proxy.strict import LocalAnthropicClient, Reckless, StrictUpstream
-from tests.proxy.wire.anthropic_replies import accumulated
+from tests.proxy.wire.anthropic_replies import accumulate_message
 from tests.proxy.world import ChatClient, Client, GeminiCliClient, GeminiClient, RemindedClient, ResponsesClient
 from tests.strategies import times
 from wane import Conversation, Policy
@@ -131,15 +131,15 @@ def test_a_history_that_a_server_accepts_stays_acceptable(
         conversation.append(message)
 
 
-def said(text: str) -> Message:
+def user_message(text: str) -> Message:
     return {"role": "user", "content": text}
 
 
-def answered(text: str, **fields: Any) -> Message:
+def answer_message(text: str, **fields: Any) -> Message:
     return {"role": "assistant", "content": text, **fields}
 
 
-def called(number: int, tool: str, output: str, **fields: Any) -> list[Message]:
+def call_messages(number: int, tool: str, output: str, **fields: Any) -> list[Message]:
     function = {"name": tool, "arguments": "{}"}
     call = {"id": f"c{number}", "type": "function", "function": function}
     answer = {"role": "assistant", "content": None, "tool_calls": [call], **fields}
@@ -159,11 +159,20 @@ def views(history: Sequence[Message], **settings: Any) -> Iterator[list[Message]
 @pytest.mark.parametrize("strategy", ["cwl", "paper", "streaming", "truncate", "fold"])
 def test_a_later_turn_never_stands_ahead_of_an_earlier_answer_of_a_person(strategy: str) -> None:
     """The answer between both turns stays, or else the later one would join the earlier, ahead of "Yes, drop it."."""
-    history = [said("Question 1."), *called(0, "ask_user", "Person's answer 2. Yes, drop it."), answered("Dropped.")]
-    history += [said("Question 3. No, keep it!")]
+    history = [
+        user_message("Question 1."),
+        *call_messages(0, "ask_user", "Person's answer 2. Yes, drop it."),
+        answer_message("Dropped."),
+    ]
+    history += [user_message("Question 3. No, keep it!")]
     for number in range(1, 30):
-        history += called(number, "read", "x" * 400)
-    history += [answered("Kept."), said("Question 4."), answered("Well."), said("Question 5.")]
+        history += call_messages(number, "read", "x" * 400)
+    history += [
+        answer_message("Kept."),
+        user_message("Question 4."),
+        answer_message("Well."),
+        user_message("Question 5."),
+    ]
     sent = list(views(history, strategy=strategy, budget=exact_budget(600)))
     assert all(words_of_persons(messages) == sorted(words_of_persons(messages)) for messages in sent)
     assert len(sent[-1]) < len(history)
@@ -173,10 +182,14 @@ def test_a_later_turn_never_stands_ahead_of_an_earlier_answer_of_a_person(strate
 
 
 def test_it_never_does_for_a_server_that_demands_nothing_either() -> None:
-    history = [said("Question 1."), *called(0, "ask_user", "Person's answer 2. Yes, drop it."), answered("Dropped.")]
-    history += [said("Question 3. No, keep it!")]
+    history = [
+        user_message("Question 1."),
+        *call_messages(0, "ask_user", "Person's answer 2. Yes, drop it."),
+        answer_message("Dropped."),
+    ]
+    history += [user_message("Question 3. No, keep it!")]
     for number in range(1, 30):
-        history += called(number, "read", "x" * 400)
+        history += call_messages(number, "read", "x" * 400)
     conversation = Conversation(
         OpenAIFormat(demands_reasoning=False), annotate="infer", strategy="paper", budget=exact_budget(600)
     )
@@ -191,13 +204,13 @@ def test_it_never_does_for_a_server_that_demands_nothing_either() -> None:
 def test_a_turn_of_the_user_parts_turns_with_and_without_reasoning(strategy: str) -> None:
     """DeepSeek V4 demands reasoning of each answer of a turn with calls, and of no other."""
     history = [
-        said("Edit."),
-        *called(0, "ask_user", "Yes.", reasoning_content="Hm."),
-        answered("So. " * 400, reasoning_content="So."),
+        user_message("Edit."),
+        *call_messages(0, "ask_user", "Yes.", reasoning_content="Hm."),
+        answer_message("So. " * 400, reasoning_content="So."),
     ]
-    history += [said("Thank you."), answered("You are welcome."), said("Go on.")]
+    history += [user_message("Thank you."), answer_message("You are welcome."), user_message("Go on.")]
     for number in range(1, 30):
-        history += called(number, "read", "x" * 100, reasoning_content="Hm.")
+        history += call_messages(number, "read", "x" * 100, reasoning_content="Hm.")
     assert refusal(DEEPSEEK_V4, history) is None
     for messages in views(history, strategy=strategy, budget=exact_budget(300)):
         assert refusal(DEEPSEEK_V4, messages) is None
@@ -341,7 +354,7 @@ def live(make: type[Client], settings: ContextSettings, upstream: StrictUpstream
         if settings.strategy not in FORGETFUL:
             assert words_of_persons(sent[key]) == words_of_persons(conversation.format.wire(conversation.messages))
         answer = upstream.ask({**body, **sent})
-        return accumulated(answer) if make is StreamedClient else json.loads(answer)
+        return accumulate_message(answer) if make is StreamedClient else json.loads(answer)
 
     def begin() -> Conversation[Any]:
         return Conversation(client.wire.name, settings=settings, keep_opening=make is ThinkingClient)

@@ -31,7 +31,7 @@ from wane.strategies.registry import STRATEGY_NAMES
 USAGES = st.lists(st.sampled_from((0, 0, 50, 200, 700)), max_size=4)
 
 
-def stored(conversation: Conversation[Any]) -> Any:
+def stored_state(conversation: Conversation[Any]) -> Any:
     """The state as it comes back from wherever it was kept."""
     return json.loads(json.dumps(conversation.state()))
 
@@ -51,11 +51,11 @@ def test_a_state_of_another_history_is_refused_and_changes_nothing(
     live(lived, messages)
     revived.host.ingest(others)
     before = standing(revived)
-    assert revived.restore(stored(lived), messages[:-1]) == (not messages)
+    assert revived.restore(stored_state(lived), messages[:-1]) == (not messages)
     said = [lived.format.parts(message) for message in messages]
     same = [lived.format.parts(message) for message in others[: len(messages)]] == said
     if not same:
-        assert not revived.restore(stored(lived), others)
+        assert not revived.restore(stored_state(lived), others)
         assert standing(revived) == (
             before if messages else standing(Conversation(dialect.name, budget=exact_budget(budget)))
         )
@@ -77,9 +77,9 @@ LONG = turns(12)
 def test_a_state_of_another_history_or_strategy_changes_nothing(change: Any) -> None:
     lived, revived = Conversation(budget="0.5k"), Conversation(budget="0.5k")
     live(lived, LONG)
-    assert not revived.restore(change(stored(lived)), LONG)
+    assert not revived.restore(change(stored_state(lived)), LONG)
     assert revived.length == 0
-    assert revived.restore(stored(lived), LONG)
+    assert revived.restore(stored_state(lived), LONG)
 
 
 @pytest.mark.parametrize(
@@ -98,15 +98,15 @@ def test_a_state_that_cannot_be_read_is_refused(change: Any) -> None:
     lived, revived = Conversation(budget="0.5k"), Conversation(budget="0.5k")
     live(lived, LONG)
     with pytest.raises(HistoryError, match="the state cannot be read"):
-        revived.restore(change(stored(lived)), LONG)
+        revived.restore(change(stored_state(lived)), LONG)
     assert revived.length == 0
-    assert revived.restore(stored(lived), LONG)
+    assert revived.restore(stored_state(lived), LONG)
 
 
 def test_the_settings_of_now_count() -> None:
     lived, revived = Conversation(budget="0.5k"), Conversation(budget="2k", policy=Policy.paper())
     live(lived, LONG)
-    assert revived.restore(stored(lived), LONG)
+    assert revived.restore(stored_state(lived), LONG)
     assert (revived.settings.budget, revived.settings.policy) == (2_000, Policy.paper())
     assert revived.window.visible == lived.window.visible
 
@@ -114,7 +114,7 @@ def test_the_settings_of_now_count() -> None:
 def test_a_fork_behind_a_restored_state_is_passed_through_anew() -> None:
     lived, revived = Conversation(budget="0.5k"), Conversation(budget="0.5k")
     live(lived, LONG)
-    revived.restore(stored(lived), LONG)
+    revived.restore(stored_state(lived), LONG)
     branch = [*LONG[:16], {"role": "user", "content": "Instead."}]
     assert revived.host.ingest(branch).forked
     assert lived.host.ingest(branch).forked
@@ -125,7 +125,7 @@ def test_what_was_evicted_before_a_state_stays_out_of_a_fork_behind_it() -> None
     lived, revived = Conversation(budget="0.5k"), Conversation(budget="0.5k")
     live(lived, LONG)
     assert len(lived.view) < len(LONG)
-    revived.restore(stored(lived), LONG)
+    revived.restore(stored_state(lived), LONG)
     more: Session = [{"role": role, "content": f"{n}"} for n in range(3) for role in ("user", "assistant")]
     for conversation in (lived, revived):
         live(conversation, [*LONG, *more], known=len(LONG))
@@ -139,7 +139,7 @@ def test_what_is_reported_of_a_request_that_a_state_was_taken_behind_counts() ->
     lived, revived = Conversation(), Conversation()
     lived.append(LONG[0])
     lived.request()
-    revived.restore(stored(lived), LONG[:1])
+    revived.restore(stored_state(lived), LONG[:1])
     for conversation in (lived, revived):
         conversation.append(LONG[1], input_tokens=700)
     assert revived.tokens == lived.tokens > 700
@@ -149,7 +149,7 @@ def test_what_every_request_carries_travels_with_the_state() -> None:
     lived, revived = Conversation(), Conversation()
     lived.overhead = 300
     lived.append(LONG[0])
-    assert revived.restore(stored(lived), LONG[:1])
+    assert revived.restore(stored_state(lived), LONG[:1])
     assert revived.overhead == lived.overhead == 300
     assert revived.tokens == lived.tokens > 300
 
@@ -164,8 +164,8 @@ def test_messages_are_the_same_by_their_ids_whatever_they_say() -> None:
     history = [message | {"id": f"m{n}"} for n, message in enumerate(LONG)]
     lived = Conversation(budget="0.5k", adapter=Ids())
     live(lived, history)
-    assert Conversation(budget="0.5k", adapter=Ids()).restore(stored(lived), fresh(history))
-    assert not Conversation(budget="0.5k").restore(stored(lived), history)
+    assert Conversation(budget="0.5k", adapter=Ids()).restore(stored_state(lived), fresh(history))
+    assert not Conversation(budget="0.5k").restore(stored_state(lived), history)
 
 
 def test_verdicts_that_wait_travel_with_the_state() -> None:
@@ -176,7 +176,7 @@ def test_verdicts_that_wait_travel_with_the_state() -> None:
     again = Call("delimiter", {"action": "start", "name": "more", "type": "expl"})
     lived.host.foresee([start, again])
     revived = Conversation()
-    assert revived.restore(stored(lived), lived.messages)
+    assert revived.restore(stored_state(lived), lived.messages)
     assert revived.host.answer(start).startswith('Started exploration "look"')
     assert revived.host.answer(again).startswith('Error: episode "look" is still active')
 
@@ -243,7 +243,7 @@ def test_so_is_the_state_under_any_strategy(strategy: str) -> None:
             if is_answer("openai", message) and conversation.request().for_summary:
                 conversation.summarised("In short.")
             conversation.append(message)
-        state = stored(conversation)
+        state = stored_state(conversation)
         sizes.append(len(json.dumps(state)))
         views.append(len(json.dumps(conversation.view)))
         assert Conversation(budget=4_000, strategy=strategy).restore(state, messages)
@@ -259,7 +259,7 @@ def test_descriptions_that_stay_in_view_do_not_make_the_state_larger_than_it() -
     conversation = Conversation(budget=20_000, policy=Policy.paper())
     live(conversation, messages)
     assert sum(episode.removed for episode in conversation.episodes) > 100
-    state = stored(conversation)
+    state = stored_state(conversation)
     assert len(json.dumps(state)) < 0.5 * len(json.dumps(conversation.view))
     assert Conversation(budget=20_000, policy=Policy.paper()).restore(state, messages)
 
@@ -268,7 +268,7 @@ def test_names_and_places_of_old_episodes_come_back_from_the_history() -> None:
     messages = session_of(50)
     lived, revived = Conversation(budget=2_000), Conversation(budget=2_000)
     live(lived, messages)
-    assert revived.restore(stored(lived), messages)
+    assert revived.restore(stored_state(lived), messages)
     assert revived.recall("look-at-thing-3") == lived.recall("look-at-thing-3")
     assert revived.search("thing-7") == lived.search("thing-7")
     taken = Call("delimiter", {"action": "start", "name": "look-at-thing-3", "type": "expl"}, "x")
@@ -281,6 +281,6 @@ def test_restoring_tells_nobody() -> None:
     lived = Conversation(budget="0.5k")
     live(lived, LONG)
     revived = Conversation(budget="0.5k", on_event=log)
-    revived.restore(stored(lived), LONG)
+    revived.restore(stored_state(lived), LONG)
     revived.request()
     assert log == []

@@ -112,17 +112,17 @@ def test_a_pass_that_is_repeated_from_its_record_counts() -> None:
     other = Engine(ContextSettings(BUDGET, annotate="infer", strategy="cwl", remind_at=None))
     fit, add = work.engine.fit, work.engine.add
 
-    def fitted(*, cold: bool = False) -> Any:
+    def fit_both(*, cold: bool = False) -> Any:
         outcome = fit(cold=cold)
         assert isinstance(outcome, Fitted)
         other.redo(outcome.done)
         return outcome
 
-    def added(item: Item, part: Part) -> Any:
+    def add_both(item: Item, part: Part) -> Any:
         other.add(item, part)
         return add(item, part)
 
-    work.engine.fit, work.engine.add = fitted, added  # type: ignore[method-assign, assignment]
+    work.engine.fit, work.engine.add = fit_both, add_both  # type: ignore[method-assign, assignment]
     other.add(Item(Kind.USER, 10, message=0), Part(Kind.USER))
     for number in range(12):
         work.read(f"f{number}", 500)

@@ -27,7 +27,7 @@ def take(window: ContextWindow, life: Life, items: list[Item]) -> None:
     life.items += items
 
 
-def indexed(scenario: Scenario, share: float) -> Scenario:
+def with_index(scenario: Scenario, share: float) -> Scenario:
     """A scenario in which passes make room for an index (R20)."""
     return replace(scenario, policy=replace(scenario.policy, index_share=share))
 
@@ -86,7 +86,7 @@ def test_one_pass(scenario: Scenario) -> None:
 @example(OVERDUE, 0.0)
 def test_life(scenario: Scenario, share: float) -> None:
     """A pass before every model call."""
-    window, life = pair(indexed(scenario, share))
+    window, life = pair(with_index(scenario, share))
     for turn in turns_of(scenario.items):
         assert_same_pass(window.fit(), life.fit())
         take(window, life, turn)
@@ -106,7 +106,7 @@ def test_what_holds_the_tokens(scenario: Scenario) -> None:
         assert (report.pinned is None) == report.satisfied
         assert report.excess == max(0, report.tokens_after - report.budget_used)
         if report.pinned is not None:
-            assert report.pinned == life.pinned()
+            assert report.pinned == life.find_pinned()
             assert report.pinned.total == report.tokens_after
 
 
@@ -196,7 +196,7 @@ REPORTED_LOW = Scenario(
 @example(REPORTED_LOW, [Act("nothing", 0), Act("nothing", 0), Act("fit", 0), Act("observe", 1)], 0.0)
 def test_whatever_the_caller_does(scenario: Scenario, acts: list[Act], share: float) -> None:
     """R10 to R14, R20, R23: anchors, cold caches, restarts, changed settings, choices and an index in any order."""
-    window, life = pair(indexed(scenario, share))
+    window, life = pair(with_index(scenario, share))
     assert_same_pass(window.fit(), life.fit())
     for place, turn in enumerate(turns_of(scenario.items)):
         window = acts[place % len(acts)].do(window, life)

@@ -12,7 +12,7 @@ from tests.oracle import visible
 from wane.core import ContextWindow, FitReport
 
 
-def seen(report: FitReport, shown: list[int], fixed: int) -> dict[str, Any]:
+def describe_request(report: FitReport, shown: list[int], fixed: int) -> dict[str, Any]:
     """A request as the cases have it."""
     return {
         "satisfied": report.satisfied,
@@ -31,7 +31,7 @@ def seen(report: FitReport, shown: list[int], fixed: int) -> dict[str, Any]:
     }
 
 
-def expected(case: dict[str, Any]) -> list[dict[str, Any]]:
+def expected_requests(case: dict[str, Any]) -> list[dict[str, Any]]:
     """What a case expects of its requests, in order."""
     last = {name: value for name, value in case["expect"].items() if name not in ("episodes", "earlier")}
     return [*case["expect"].get("earlier", ()), last]
@@ -46,9 +46,9 @@ def test_window(case: dict[str, Any]) -> None:
         window.extend(items)
         fixed = window.room.fixed
         report = window.fit()
-        requests.append(seen(report, window.visible, fixed))
+        requests.append(describe_request(report, window.visible, fixed))
         window = revive(window)
-    assert requests == expected(case)
+    assert requests == expected_requests(case)
     wanted = [episode for episode in case["expect"]["episodes"] if not episode["removed"]]
     live = [{name: getattr(episode, name) for name in wanted[0]} for episode in window.episodes]
     assert live == wanted
@@ -75,6 +75,6 @@ def test_oracle(case: dict[str, Any]) -> None:
                 "visible": visible(life.items, life.state),
             }
         )
-    assert requests == expected(case)
-    episodes = [vars(episode) | {"removed": life.state.removed(episode)} for episode in life.reading.episodes]
+    assert requests == expected_requests(case)
+    episodes = [vars(episode) | {"removed": life.state.is_removed(episode)} for episode in life.reading.episodes]
     assert [as_in_cases(episode) for episode in episodes] == case["expect"]["episodes"]

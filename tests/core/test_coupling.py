@@ -16,7 +16,7 @@ from tests.strategies import Scenario, scenarios, times
 from wane.core import ContextWindow, FitReport, Item, Kind, Level, Policy
 
 
-def thought(message: int, *needs: int) -> Item:
+def reasoning_item(message: int, *needs: int) -> Item:
     return Item(Kind.REASONING, 10, message=message, needs=needs)
 
 
@@ -38,7 +38,7 @@ def result(name: str) -> Item:
     return Item(Kind.RESULT, 10, call_id=name)
 
 
-def taken(report: FitReport) -> list[tuple[str | None, str, tuple[int, ...]]]:
+def list_steps(report: FitReport) -> list[tuple[str | None, str, tuple[int, ...]]]:
     return [(step.episode, step.level.value, step.removed) for step in report.steps]
 
 
@@ -73,10 +73,10 @@ def test_a_signed_thought_goes_with_its_call() -> None:
     """It cannot go at `reasoning`, because the call at `bulk` needs it; a thought of no call's can."""
     items = [
         *(start("look", 0), result("look")),
-        *(thought(1), thought(1), call("g", 1, "grep", -1), result("g")),
+        *(reasoning_item(1), reasoning_item(1), call("g", 1, "grep", -1), result("g")),
         *(end("look", 2), result("end look")),
     ]
-    assert taken(run(items + CLOSING)) == [
+    assert list_steps(run(items + CLOSING)) == [
         ("look", "reasoning", (2,)),
         ("look", "bulk", (3, 4, 5)),
         ("look", "remove", (0, 1)),
@@ -84,21 +84,21 @@ def test_a_signed_thought_goes_with_its_call() -> None:
 
 
 def test_the_thought_of_a_closing_pair_stays_with_it() -> None:
-    items = [start("look", 0), result("look"), thought(1), end("look", 1, -1), result("end look")]
-    assert taken(run(items + CLOSING)) == [("look", "remove", (0, 1))]
+    items = [start("look", 0), result("look"), reasoning_item(1), end("look", 1, -1), result("end look")]
+    assert list_steps(run(items + CLOSING)) == [("look", "remove", (0, 1))]
     report = run(items + CLOSING, Policy(low_water=1.0, description_share=0.0))
-    assert taken(report) == [("look", "remove", (0, 1)), ("look", "description", (2, 3, 4))]
+    assert list_steps(report) == [("look", "remove", (0, 1)), ("look", "description", (2, 3, 4))]
 
 
 def test_an_item_held_by_another_episode_goes_with_its_holder() -> None:
     """The thought is the first exploration's, the call that needs it the second's: they leave together."""
     items = [
         *(start("first", 0), result("first")),
-        *(thought(1), end("first", 1), start("second", 1), call("g", 1, "grep", -3)),
+        *(reasoning_item(1), end("first", 1), start("second", 1), call("g", 1, "grep", -3)),
         *(result("end first"), result("second"), result("g")),
         *(end("second", 2), result("end second")),
     ]
-    assert taken(run(items + CLOSING)) == [
+    assert list_steps(run(items + CLOSING)) == [
         ("first", "remove", (0, 1)),
         ("second", "bulk", (2, 5, 8)),
         ("second", "remove", (4, 7)),
@@ -113,9 +113,9 @@ def test_a_result_that_a_turn_of_the_user_needs_stays_with_its_call() -> None:
         *(call("g", 1, "grep"), call("h", 1, "grep"), said, result("g"), result("h")),
         *(end("look", 3), result("end look"), *CLOSING),
     ]
-    assert taken(run(items)) == [("look", "bulk", (3, 6)), ("look", "remove", (0, 1))]
+    assert list_steps(run(items)) == [("look", "bulk", (3, 6)), ("look", "remove", (0, 1))]
     active = [*items[:7], Item(Kind.TEXT, 10, message=4)]
-    assert taken(run(active, Policy(overflow="strip"))) == [("look", "overflow", (3, 6))]
+    assert list_steps(run(active, Policy(overflow="strip"))) == [("look", "overflow", (3, 6))]
 
 
 def test_what_a_turn_of_the_user_needs_is_fixed() -> None:
@@ -133,7 +133,7 @@ def test_what_an_overdue_call_held_leaves_with_it() -> None:
     for items in turns_of(OVERDUE.items):
         report = window.fit()
         window.extend(items)
-    assert taken(report)[0] == (None, "artifact", (1, 2, 3))
+    assert list_steps(report)[0] == (None, "artifact", (1, 2, 3))
 
 
 def test_a_call_stays_with_its_result_in_a_later_answer_for_the_text_behind_it() -> None:
@@ -147,18 +147,18 @@ def test_a_call_stays_with_its_result_in_a_later_answer_for_the_text_behind_it()
         ),
         *(end("look", 3), result("end look")),
     ]
-    assert taken(run(items + CLOSING)) == [("look", "remove", (0, 1, 2, 3, 4))]
+    assert list_steps(run(items + CLOSING)) == [("look", "remove", (0, 1, 2, 3, 4))]
 
 
 def test_a_thought_of_the_prologue_holds_the_first_start() -> None:
     """OpenAI Responses: a reasoning item needs what follows it. The prologue stays, and so does the start."""
     items = [
-        *(thought(0, 1), start("look", 0, -1), result("look")),
+        *(reasoning_item(0, 1), start("look", 0, -1), result("look")),
         *(call("g", 1, "grep"), result("g")),
         *(end("look", 2), result("end look")),
     ]
     report = run(items + CLOSING)
-    assert taken(report) == [("look", "bulk", (3, 4))]
+    assert list_steps(report) == [("look", "bulk", (3, 4))]
     assert report.trace[-1].level is Level.REMOVE
     assert report.pinned is not None
     assert (report.pinned.prologue, report.pinned.needed) == (10, 20)

@@ -16,7 +16,7 @@ def call(**arguments: object) -> str:
     return json.dumps(arguments)
 
 
-def explored() -> Protocol:
+def after_expl() -> Protocol:
     protocol = Protocol()
     assert protocol.judge(call(action="start", name="look", type="expl")).accepted
     assert protocol.judge(call(action="end", description="seen")).accepted
@@ -24,24 +24,24 @@ def explored() -> Protocol:
 
 
 def in_expl() -> Protocol:
-    protocol = explored()
+    protocol = after_expl()
     assert protocol.judge(call(action="start", name="look-more", type="expl")).accepted
     return protocol
 
 
 def in_act() -> Protocol:
-    protocol = explored()
+    protocol = after_expl()
     assert protocol.judge(call(action="start", name="fix", type="act", dependencies=["look"])).accepted
     return protocol
 
 
-def acted() -> Protocol:
+def after_act() -> Protocol:
     protocol = in_act()
     assert protocol.judge(call(action="end")).accepted
     return protocol
 
 
-STATES = {"new": Protocol, "explored": explored, "in_expl": in_expl, "in_act": in_act, "acted": acted}
+STATES = {"new": Protocol, "explored": after_expl, "in_expl": in_expl, "in_act": in_act, "acted": after_act}
 
 REJECTED = [
     ("new", "", "not valid JSON"),
@@ -104,7 +104,7 @@ REFUSALS = {
 }
 
 
-def filled(lesson: str) -> str:
+def fill_placeholders(lesson: str) -> str:
     """A call that was shown, its placeholders in angle brackets filled in."""
     fields = json.loads(lesson)
     for name, value in (("description", "seen"), ("name", "new"), ("dependencies", ["look"])):
@@ -124,7 +124,7 @@ def test_a_rejection_says_why_changes_nothing_and_shows_a_call_that_works(
     assert why in verdict.text
     assert verdict.refusal == next(kind for words, kind in REFUSALS.items() if words in why)
     assert (protocol.started, protocol.active) == before
-    assert protocol.judge(filled(verdict.text.split("A right call: ")[1])).accepted
+    assert protocol.judge(fill_placeholders(verdict.text.split("A right call: ")[1])).accepted
 
 
 def test_the_four_canonical_calls() -> None:
@@ -147,7 +147,7 @@ def test_an_act_may_depend_on_nothing(state: str, dependencies: list[str]) -> No
 
 def test_an_act_that_builds_on_nothing_is_told_so_where_there_is_something_to_build_on() -> None:
     start = call(action="start", name="a", type="act", dependencies=[])
-    assert explored().judge(start).text == 'Started action "a", building on nothing.'
+    assert after_expl().judge(start).text == 'Started action "a", building on nothing.'
     assert Protocol().judge(start).text == 'Started action "a".'
     # One that is not closed yet is nothing to build on.
     protocol = Protocol()
@@ -251,5 +251,5 @@ def test_the_call_that_is_shown_is_closest_to_what_the_model_meant(
 
 def test_an_act_that_needs_explorations_is_shown_the_latest_closed_ones() -> None:
     act = call(action="start", name="fix", type="act", dependencies=["nope"])
-    assert 'Closed explorations, latest first: "look". ' in explored().judge(act).text
+    assert 'Closed explorations, latest first: "look". ' in after_expl().judge(act).text
     assert "Closed explorations" not in Protocol().judge(act).text

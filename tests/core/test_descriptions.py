@@ -37,7 +37,7 @@ def done(name: str) -> list[Item]:
     return exchange(f"end {name}", {"action": "end"})
 
 
-def taken(report: FitReport) -> list[tuple[str | None, str]]:
+def list_steps(report: FitReport) -> list[tuple[str | None, str]]:
     return [(step.episode, step.level.value) for step in report.steps]
 
 
@@ -45,11 +45,11 @@ def test_the_oldest_goes_first_by_start_not_by_removal() -> None:
     """The first exploration is removed last, as an act builds on it; its description still goes first."""
     window = ContextWindow(60, Policy(low_water=0.1, description_share=0.5))
     window.extend([*look(0, 12), *look(1, 12), *look(2, 12), *act("work", [0])])
-    assert taken(window.fit()) == []
+    assert list_steps(window.fit()) == []
     window.extend([Item(Kind.TEXT, 10)])
-    assert taken(window.fit()) == [("look 1", "remove"), ("look 2", "remove")]
+    assert list_steps(window.fit()) == [("look 1", "remove"), ("look 2", "remove")]
     window.extend([*done("work"), Item(Kind.TEXT, 10)])
-    assert taken(window.fit()) == [("work", "remove"), ("look 0", "remove"), ("look 0", "description")]
+    assert list_steps(window.fit()) == [("work", "remove"), ("look 0", "remove"), ("look 0", "description")]
 
 
 @dataclass(frozen=True)

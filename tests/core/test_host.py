@@ -45,7 +45,7 @@ def test_branches(branching: Branching, restart: int) -> None:
         if items and items[0].kind in (Kind.TEXT, Kind.REASONING, Kind.CALL):
             report = window.fit()
             assert_same_pass(report, life.fit())
-            assert report.pinned is None or report.pinned == life.pinned()
+            assert report.pinned is None or report.pinned == life.find_pinned()
             for step in report.steps:
                 event(f"{step.level.value} with {min(2, len(window.open))} open")
         if place % 6 == restart:

@@ -18,7 +18,7 @@ from wane.core.errors import HistoryError
 ASSISTANT = (Kind.TEXT, Kind.REASONING, Kind.CALL)
 
 
-def unannotated(items: Sequence[Item]) -> list[Item]:
+def disguise_marks(items: Sequence[Item]) -> list[Item]:
     """A history whose `delimiter` calls are calls of another tool, with an ordinal for each assistant message.
 
     Its reasoning is told as text: where a mark leaves a message with nothing but reasoning, a call would stand (R9).
@@ -40,7 +40,7 @@ def unannotated(items: Sequence[Item]) -> list[Item]:
     return out
 
 
-def marked(items: Sequence[Item], bits: Sequence[int]) -> list[list[Mark]]:
+def draw_marks(items: Sequence[Item], bits: Sequence[int]) -> list[list[Mark]]:
     """Marks for each item, as chance has it."""
     out: list[list[Mark]] = []
     active: Mark | None = None
@@ -60,7 +60,7 @@ def marked(items: Sequence[Item], bits: Sequence[int]) -> list[list[Mark]]:
     return out
 
 
-def spelled(items: Sequence[Item], marks: Sequence[Sequence[Mark]]) -> tuple[list[Item], list[int]]:
+def spell_marks(items: Sequence[Item], marks: Sequence[Sequence[Mark]]) -> tuple[list[Item], list[int]]:
     """The history with a call and a result of no tokens for each mark, and where each item stands in it."""
     places: list[int] = []
     position = 0
@@ -88,7 +88,7 @@ def arguments(mark: Mark) -> str:
     return json.dumps(start | ({"dependencies": mark.dependencies} if mark.type is EpisodeType.ACT else {}))
 
 
-def shown(episode: Episode) -> tuple[object, ...]:
+def episode_fields(episode: Episode) -> tuple[object, ...]:
     return tuple(
         getattr(episode, name)
         for name in ["number", "name", "type", "closed", "settled", "tokens", "dependencies", "used"]
@@ -101,9 +101,9 @@ def essence(report: FitReport) -> tuple[object, ...]:
 
 @given(scenarios(), st.lists(st.integers(0, 255), min_size=1, max_size=9))
 def test_a_mark_is_a_delimiter_call_of_no_tokens(scenario: Scenario, bits: list[int]) -> None:
-    items = unannotated(scenario.items)
-    marks = marked(items, bits)
-    other, places = spelled(items, marks)
+    items = disguise_marks(scenario.items)
+    marks = draw_marks(items, bits)
+    other, places = spell_marks(items, marks)
     one = ContextWindow(scenario.budget, scenario.policy)
     two = ContextWindow(scenario.budget, scenario.policy)
     stop = 0
@@ -117,7 +117,7 @@ def test_a_mark_is_a_delimiter_call_of_no_tokens(scenario: Scenario, bits: list[
         two.extend(other[stop : places[index] + 1])
         stop = places[index] + 1
         assert one.tokens == two.tokens
-        assert list(map(shown, one.episodes)) == list(map(shown, two.episodes))
+        assert list(map(episode_fields, one.episodes)) == list(map(episode_fields, two.episodes))
         assert one.pinned == two.pinned
 
 

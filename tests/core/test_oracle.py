@@ -18,7 +18,7 @@ def test_conformance(case: dict[str, Any]) -> None:
     items = items_of(case["messages"])
     rules = rules_of(policy_of(case), case["budget"])
     outcome = run_pass(items, State(), rules)
-    episodes = [asdict(episode) | {"removed": outcome.state.removed(episode)} for episode in read(items).episodes]
+    episodes = [asdict(episode) | {"removed": outcome.state.is_removed(episode)} for episode in read(items).episodes]
     assert case["expect"] == {
         "visible": visible(items, outcome.state),
         "steps": [

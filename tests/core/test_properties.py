@@ -23,12 +23,12 @@ from tests.oracle import (
     exchange,
     exempt,
     fixed_tokens,
-    guarded,
+    guarded_episodes,
+    is_needed,
+    is_settled,
     latest_message,
-    needed,
     open_tasks,
     read,
-    settled,
 )
 from tests.strategies import FIELDS, RAW, VALUES, Scenario, histories, scenarios, times
 from wane.core import ContextWindow, FitReport, Item, Kind, Level, Policy
@@ -51,9 +51,9 @@ def state_of(window: ContextWindow, reports: Sequence[FitReport]) -> State:
     return State(gone, reached, dropped)
 
 
-def described(reading: Reading, state: State) -> list[Ep]:
+def described_episodes(reading: Reading, state: State) -> list[Ep]:
     """R11, R17: the removed explorations and tasks whose closing pair is kept."""
-    kept = [ep for ep in reading.episodes if state.removed(ep) and ep.type != "act" and ep.closing]
+    kept = [ep for ep in reading.episodes if state.is_removed(ep) and ep.type != "act" and ep.closing]
     return [ep for ep in kept if ep.number not in state.dropped]
 
 
@@ -165,7 +165,7 @@ def test_a_pass_stops_only_at_its_target_or_with_nothing_left(scenario: Scenario
         taken = {index for step in report.steps for index in step.removed}
         earlier = state_of(window, reports)
         begun = replace(earlier, gone=earlier.gone - taken)
-        spared = guarded(before, begun, rules, Meter(), fixed_tokens(before, begun, rules, Meter()))
+        spared = guarded_episodes(before, begun, rules, Meter(), fixed_tokens(before, begun, rules, Meter()))
         reports.append(report)
         assert report.ran == (report.tokens_before > report.budget_used)
         reading, state = scenario.read(window.item_count), state_of(window, reports)
@@ -180,7 +180,7 @@ def test_a_pass_stops_only_at_its_target_or_with_nothing_left(scenario: Scenario
         coupled = any(item.needs for item in scenario.items)
         if not report.satisfied and rules.overflow == "strip" and not coupled:
             for index in set(window.visible) & set(reading.owner) - reading.fixed:
-                free = not settled(reading, reading.owner[index]) and not exempt(reading.owner[index], rules)
+                free = not is_settled(reading, reading.owner[index]) and not exempt(reading.owner[index], rules)
                 assert not (free and any(exchange(reading, state, rules, index, clause) for clause in "bcd"))
 
 
@@ -242,8 +242,8 @@ def test_descriptions_keep_to_their_share(scenario: Scenario) -> None:
     for report in live(window, scenario.items):
         reports.append(report)
         reading, state = scenario.read(window.item_count), state_of(window, reports)
-        kept = described(reading, state)
-        free = [episode for episode in kept if not needed(reading, state, episode)]
+        kept = described_episodes(reading, state)
+        free = [episode for episode in kept if not is_needed(reading, state, episode)]
         if share is None:
             assert all(reading.episodes[number].task for number in state.dropped)  # R17 (b)
             continue
@@ -318,7 +318,7 @@ def argument_texts() -> st.SearchStrategy[str | None]:
     return st.one_of(objects, objects, st.sampled_from(RAW), st.text(max_size=30), st.none())
 
 
-def filled(lesson: str, items: Sequence[Item]) -> str:
+def fill_placeholders(lesson: str, items: Sequence[Item]) -> str:
     """A call that was shown, its placeholders in angle brackets filled in."""
     closed = [episode.name for episode in read(items, True).episodes if episode.closed and episode.type == "expl"]
     names = [name for name in closed if name is not None]
@@ -339,7 +339,7 @@ def test_a_refusal_shows_the_call_that_would_be_right(items: list[Item], texts: 
         verdict = window.add(call).verdict
         assert verdict is not None
         if not verdict.accepted:
-            shown = filled(verdict.text.rsplit("A right call: ", 1)[1], items)
+            shown = fill_placeholders(verdict.text.rsplit("A right call: ", 1)[1], items)
             again = Item(Kind.CALL, 1, call_id="y", tool="delimiter", arguments=shown, message=20_000)
             corrected = revive(window).add(again).verdict
             assert corrected is not None
@@ -399,7 +399,7 @@ def test_what_is_absent_of_an_exploration_is_what_left_the_view(scenario: Scenar
             continue
         absence = window.absence(episode.name)
         gone = [index for index in episode.members if index in state.gone]
-        assert (absence == "all") == state.removed(episode)
+        assert (absence == "all") == state.is_removed(episode)
         assert absence == "none" or gone
         if absence == "none":
             assert {scenario.items[index].kind for index in gone} <= {Kind.REASONING}

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from tests.core.test_descriptions import exchange, taken
+from tests.core.test_descriptions import exchange, list_steps
 from tests.lives import live, revive, summary
-from tests.oracle import State, needed
+from tests.oracle import State, is_needed
 from tests.strategies import Scenario, scenarios, times
 from wane.core import ContextWindow, Item, Kind, Level, Mark, Policy
 from wane.core.delimiter import MAX_OPEN_TASKS, Protocol
@@ -37,7 +37,7 @@ def finish(name: str, **more: object) -> str:
 # The protocol
 
 
-def judged(texts: Sequence[str], *, tasks: bool = True) -> list[str]:
+def list_refusals(texts: Sequence[str], *, tasks: bool = True) -> list[str]:
     """The refusals of calls in their order, empty where a call is accepted."""
     protocol = Protocol(tasks=tasks)
     return [protocol.judge(text).refusal or "" for text in texts]
@@ -45,14 +45,14 @@ def judged(texts: Sequence[str], *, tasks: bool = True) -> list[str]:
 
 def test_tasks_nest_and_end_from_within() -> None:
     texts = [begin("outer"), begin("inner"), finish("outer"), finish("inner"), finish("outer")]
-    assert judged(texts) == ["", "", "other name", "", ""]
+    assert list_refusals(texts) == ["", "", "other name", "", ""]
 
 
 def test_a_task_does_not_start_or_end_while_an_episode_is_active() -> None:
     look = call(action="start", name="look", type="expl")
     seen = call(action="end", description="seen")
     texts = [begin("task"), look, begin("inner"), finish("task"), seen, finish("task")]
-    assert judged(texts) == ["", "", "still active", "other name", "", ""]
+    assert list_refusals(texts) == ["", "", "still active", "other name", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_task_does_not_start_or_end_while_an_episode_is_active() -> None:
     ],
 )
 def test_ends_and_names(text: str, refusal: str) -> None:
-    assert judged([begin("task"), text]) == ["", refusal]
+    assert list_refusals([begin("task"), text]) == ["", refusal]
 
 
 def test_an_end_that_is_refused_for_its_flag_is_shown_as_an_end() -> None:
@@ -81,7 +81,7 @@ def test_an_end_that_is_refused_for_its_flag_is_shown_as_an_end() -> None:
 
 def test_so_many_may_be_open_and_no_more() -> None:
     texts = [begin(f"task {number}") for number in range(MAX_OPEN_TASKS + 1)]
-    assert judged(texts) == [""] * MAX_OPEN_TASKS + ["too many tasks"]
+    assert list_refusals(texts) == [""] * MAX_OPEN_TASKS + ["too many tasks"]
     protocol = Protocol(tasks=True)
     verdict = [protocol.judge(text) for text in texts][-1]
     shown = json.loads(verdict.text.split("A right call: ")[1])
@@ -164,7 +164,7 @@ def test_one_line_stays_of_a_task() -> None:
     items = [*task("fix"), *look("a"), *look("b"), *act("c", ["a"]), *done("fix"), *SEEN]
     made = window(items, 20)
     report = made.fit()
-    assert taken(report)[-3:] == [("fix", "remove"), ("a", "description"), ("b", "description")]
+    assert list_steps(report)[-3:] == [("fix", "remove"), ("a", "description"), ("b", "description")]
     assert in_view(made, items) == ["end fix"]
     assert made.tokens == 11
 
@@ -215,7 +215,7 @@ def test_descriptions_go_before_lines_and_inner_lines_before_outer_ones() -> Non
     made.fit()
     assert [episode.name for episode in made.described] == ["first", "inner", "c", "d"]
     made.budget = 1
-    assert [name for name, _ in taken(made.fit())] == ["c", "d", "inner", "first"]
+    assert [name for name, _ in list_steps(made.fit())] == ["c", "d", "inner", "first"]
 
 
 def test_abandoned_work_leaves_first() -> None:
@@ -227,10 +227,10 @@ def test_abandoned_work_leaves_first() -> None:
     ):
         written = items if abandoned else [*items[:-3], *done("way"), *SEEN]
         made = window(written, 140, order="paper")
-        assert [name for name, _ in taken(made.fit())] == expected
+        assert [name for name, _ in list_steps(made.fit())] == expected
     guarded = window(items, 250, order="last_use", guard=1.0)
     # `a` was used by `try`, which holds it back no longer, so that it goes ahead of it.
-    assert [name for name, _ in taken(guarded.fit())] == ["a", "a", "try"]
+    assert [name for name, _ in list_steps(guarded.fit())] == ["a", "a", "try"]
     assert guarded.shows(0)
 
 
@@ -238,7 +238,7 @@ def test_what_is_active_elsewhere_still_holds_back_what_it_needs() -> None:
     needing = {"action": "start", "name": "now", "type": "act", "dependencies": ["a"]}
     items = [*task("way"), *look("a"), *done("way", abandoned=True), *exchange("start now", needing, 10), *SEEN]
     made = window(items, 20, overflow="surface")
-    assert taken(made.fit()) == []
+    assert list_steps(made.fit()) == []
     assert made.pinned.needed == 120
 
 
@@ -267,7 +267,7 @@ def test_marks_group_inferred_episodes() -> None:
         ("a", True),
         ("b", True),
     ]
-    assert taken(made.fit())[0] == ("a", "artifact")
+    assert list_steps(made.fit())[0] == ("a", "artifact")
     assert summary(revive(made)) == summary(made)
 
 
@@ -332,9 +332,9 @@ def test_a_line_is_dropped_only_when_no_description_is_free(scenario: Scenario) 
             episode = reading.episodes[step.number]
             if step.level is Level.DESCRIPTION:
                 if episode.type == "task" and episode.task is None:
-                    removed = [one for one in reading.episodes if one.type == "expl" and state.removed(one)]
+                    removed = [one for one in reading.episodes if one.type == "expl" and state.is_removed(one)]
                     kept = [one for one in removed if one.closing and one.number not in state.dropped]
-                    assert all(needed(reading, state, one) for one in kept)
+                    assert all(is_needed(reading, state, one) for one in kept)
                 state = replace(state, dropped=state.dropped | {step.number})
             elif step.level is Level.REMOVE:
                 state = replace(state, reached={**state.reached, step.number: "remove"})

@@ -39,7 +39,7 @@ def episode(name: str, work: list[tuple[str, int]], dependencies: list[str] | No
     return items + call(f"{name}-end", "delimiter", action="end", **end)
 
 
-def worked(budget: int = 100_000, policy: Policy | None = None) -> ContextWindow:
+def make_window(budget: int = 100_000, policy: Policy | None = None) -> ContextWindow:
     window = ContextWindow(budget, policy or Policy.paper())
     window.extend([Item(Kind.SYSTEM, 7), Item(Kind.USER, 3)])
     window.extend(episode("look", LOOK))
@@ -171,7 +171,7 @@ def test_an_unknown_tool_class_is_refused_and_a_known_one_is_used() -> None:
     ],
 )
 def test_an_item_that_cannot_be_is_refused_and_leaves_the_window_as_it_was(item: Item) -> None:
-    window = worked()
+    window = make_window()
     before = window.export()
     with pytest.raises(HistoryError):
         window.add(item)
@@ -196,7 +196,7 @@ def test_a_budget_smaller_than_the_prologue_is_reported_not_raised() -> None:
 
 
 def test_what_holds_the_tokens_adds_up_and_names_the_active_episode() -> None:
-    window = worked(budget=50)
+    window = make_window(budget=50)
     window.extend(episode("fix2", FIX, ["look"])[:-2])
     window.overhead = 11
     report = window.fit()
@@ -210,7 +210,7 @@ def test_what_holds_the_tokens_adds_up_and_names_the_active_episode() -> None:
 
 
 def test_the_provider_s_count_anchors_the_total() -> None:
-    window = worked()
+    window = make_window()
     window.fit()
     sent = window.tokens
     window.add(Item(Kind.TEXT, 100))
@@ -224,7 +224,7 @@ def test_the_provider_s_count_anchors_the_total() -> None:
 
 @pytest.mark.parametrize("tokens", [0, -1, -1_000_000])
 def test_a_report_of_nothing_is_no_report(tokens: int) -> None:
-    window = worked()
+    window = make_window()
     window.fit()
     window.observe(5_000)
     before = window.export()
@@ -247,17 +247,17 @@ def test_the_budget_holds_with_a_tokenizer_that_counts_three_times_the_estimate(
 
 def test_a_cold_cache_lets_a_pass_run_early_only_if_the_policy_says_so() -> None:
     policy = Policy("paper", low_water=0.5, description_share=None, evict_when_cold=False)
-    assert not worked(3_500, policy).fit(cold=True).ran
+    assert not make_window(3_500, policy).fit(cold=True).ran
     eager = dataclasses.replace(policy, evict_when_cold=True)
-    assert not worked(3_500, eager).fit().ran
-    report = worked(3_500, eager).fit(cold=True)
+    assert not make_window(3_500, eager).fit().ran
+    report = make_window(3_500, eager).fit(cold=True)
     assert report.ran
     assert report.tokens_after <= 1_750
-    assert not worked(100_000, eager).fit(cold=True).ran
+    assert not make_window(100_000, eager).fit(cold=True).ran
 
 
 def test_recall_names_the_items_of_an_episode_evicted_or_not() -> None:
-    window = worked()
+    window = make_window()
     before = {name: window.members(name) for name in ("look", "fix")}
     window.budget = 40
     window.fit()
@@ -272,7 +272,7 @@ START_MORE = json.dumps({"action": "start", "name": "fix-more", "type": "act", "
 
 
 def test_an_act_that_names_what_has_left_the_view_is_told_so() -> None:
-    window = worked(2_100)
+    window = make_window(2_100)
     assert window.absence("look") == "none"
     assert window.foresee([START_MORE])[0].absent == {}
     window.budget = 1
@@ -329,7 +329,7 @@ def test_two_exploring_calls_of_one_id_are_answered_in_order() -> None:
 
 
 def test_a_state_of_another_version_or_damaged_is_refused() -> None:
-    state = worked().export()
+    state = make_window().export()
     with pytest.raises(ConfigError, match="version 99"):
         ContextWindow.restore({**state, "version": 99})
     with pytest.raises(ConfigError, match="damaged"):

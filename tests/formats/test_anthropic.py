@@ -43,7 +43,7 @@ def result(id_: str = "c1", content: Any = "found", kind: str = "tool_result", *
     return {"type": kind, "tool_use_id": id_, "content": content, **fields}
 
 
-def served(name: str = "web_search", content: Any = (), id_: str = "s1") -> list[dict[str, Any]]:
+def server_tool_blocks(name: str = "web_search", content: Any = (), id_: str = "s1") -> list[dict[str, Any]]:
     """A call and the result of a tool that Anthropic runs."""
     return [use(id_, name, {"query": "x"}, "server_tool_use"), result(id_, list(content), f"{name}_tool_result")]
 
@@ -149,7 +149,10 @@ def test_thinking_that_cannot_be_read_is_estimated_by_its_seal() -> None:
 @pytest.mark.parametrize(
     ("call", "answer"),
     [
-        *(served(name) for name in ("web_search", "web_fetch", "code_execution", "bash_code_execution", "advisor")),
+        *(
+            server_tool_blocks(name)
+            for name in ("web_search", "web_fetch", "code_execution", "bash_code_execution", "advisor")
+        ),
         (use("m1", "query", kind="mcp_tool_use", server_name="db"), result("m1", [text("row")], "mcp_tool_result")),
     ],
 )
@@ -170,7 +173,7 @@ def test_what_such_a_tool_found_is_its_text() -> None:
 
 def test_a_call_that_a_later_answer_holds_the_result_of_is_a_call() -> None:
     # A pause, or a program that waits for a tool of the client's.
-    call, answer = served("code_execution")
+    call, answer = server_tool_blocks("code_execution")
     assert kinds(assistant(call)) == [Kind.CALL]
     assert kinds(assistant(answer, text())) == [Kind.RESULT, Kind.TEXT]
 
@@ -224,7 +227,7 @@ def test_empty_blocks_are_no_company() -> None:
 
 def test_text_needs_what_it_may_cite() -> None:
     cited = text(citations=[{"type": "web_search_result_location", "encrypted_index": "x"}])
-    assert needs(*served(), text(), cited) == [{1}, {0}, set(), {0, 1}]
+    assert needs(*server_tool_blocks(), text(), cited) == [{1}, {0}, set(), {0, 1}]
 
 
 def test_a_call_made_by_code_and_the_call_that_ran_it_need_each_other() -> None:
@@ -346,7 +349,7 @@ def test_arguments_that_cannot_be_written_are_refused() -> None:
 # What a real client has sent
 
 
-def recorded() -> Iterator[dict[str, Any]]:
+def recorded_messages() -> Iterator[dict[str, Any]]:
     for file in sorted(RECORDED.glob("*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
             message = json.loads(line).get("message")
@@ -356,7 +359,7 @@ def recorded() -> Iterator[dict[str, Any]]:
 
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="no recorded sessions: ../shared/sessions is not there")
 def test_recorded_messages_are_taken_apart_and_come_back() -> None:
-    messages = list(recorded())
+    messages = list(recorded_messages())
     assert len(messages) > 1_000
     assert FORMAT.dump(FORMAT.load(messages)) == messages
     for message in messages:

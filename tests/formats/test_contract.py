@@ -84,7 +84,7 @@ def live(case: Case, session: Session, budget: int, policy: Policy) -> Lived:
     return Lived(messages, items, window, transcript)
 
 
-def shown(case: Case, lived: Lived) -> list[int]:
+def shown_items(case: Case, lived: Lived) -> list[int]:
     """What the window has in view but for messages cut down to reasoning, which a format leaves out (R9)."""
     kept = []
     for number, group in groups(lived.transcript, lived.window.visible).items():
@@ -113,7 +113,7 @@ def test_the_view_is_a_part_of_the_history(case: Case, session: Session, budget:
     lived = live(case, session, budget, policy)
     before, after = parts_of(case, lived.messages), parts_of(case, lived.view)
     assert is_subsequence(after, before)
-    assert after == [before[index] for index in shown(case, lived)]
+    assert after == [before[index] for index in shown_items(case, lived)]
     for kind in (Kind.USER, Kind.SYSTEM):
         assert [part for part in after if part.kind is kind] == [part for part in before if part.kind is kind]
 
@@ -190,7 +190,7 @@ def test_a_message_that_stays_whole_is_the_same_object(case: Case, session: Sess
     copies = [message for message in lived.view if id(message) not in mine]
     cut = sum(
         0 < len(group) < len(case.format.parts(lived.messages[number]))
-        for number, group in groups(lived.transcript, shown(case, lived)).items()
+        for number, group in groups(lived.transcript, shown_items(case, lived)).items()
     )
     assert len(copies) == cut
 

@@ -48,7 +48,7 @@ def test_the_tables_have_every_reason_of_the_sdks() -> None:
     assert {reason.value for reason in FinishReason} <= GEMINI_REASONS.keys()
 
 
-def begun(format_: str) -> Conversation[Any]:
+def begin_conversation(format_: str) -> Conversation[Any]:
     conversation: Conversation[Any] = wane.Conversation(format_, budget="8k")
     parts = {"parts": [{"text": "Go."}]} if format_ == "gemini" else {"content": "Go."}
     conversation.append({"role": "user", **parts})
@@ -80,7 +80,7 @@ def answers() -> list[tuple[str, str, Any, Ending]]:
 
 @pytest.mark.parametrize(("format_", "reason", "answer", "ending"), answers())
 def test_an_answer_with_content_ends_as_its_reason_says(format_: str, reason: str, answer: Any, ending: Ending) -> None:
-    conversation = begun(format_)
+    conversation = begin_conversation(format_)
     if reason in ("CONTINUATION", "queued", "in_progress"):
         before = conversation.messages
         with pytest.raises(FormatError, match=f"stopped with '{reason}'"):
@@ -107,7 +107,7 @@ def test_an_answer_with_content_ends_as_its_reason_says(format_: str, reason: st
     ],
 )
 def test_an_answer_that_failed_with_nothing_is_refused_and_can_be_asked_for_again(answer: tuple[str, Any]) -> None:
-    conversation = begun(answer[0])
+    conversation = begin_conversation(answer[0])
     before = conversation.messages
     with pytest.raises(FormatError, match="nothing to append"):
         conversation.append(answer[1])
@@ -133,7 +133,7 @@ def test_objects_of_googles_sdk_have_their_reason_too() -> None:
 def test_without_a_reason_calls_that_the_provider_ran_do_not_keep_the_loop_going(
     format_: str, answer: list[Any], ended: bool
 ) -> None:
-    conversation = begun(format_)
+    conversation = begin_conversation(format_)
     conversation.append(
         {"role": "model", "parts": answer} if format_ == "gemini" else {"role": "assistant", "content": answer}
     )
@@ -141,7 +141,7 @@ def test_without_a_reason_calls_that_the_provider_ran_do_not_keep_the_loop_going
 
 
 def test_a_pause_between_the_call_of_a_providers_tool_and_its_result_goes_on_with_the_next_answer() -> None:
-    conversation = begun("anthropic")
+    conversation = begin_conversation("anthropic")
     conversation.append({"role": "assistant", "content": [TEXT, SEARCH], "stop_reason": "pause_turn"})
     assert not conversation.ended
     request = conversation.request()

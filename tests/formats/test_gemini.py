@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wane
-from tests.conversation.support import answered
+from tests.conversation.support import place_results
 from tests.formats.convert import SIGNATURE, to_gemini
 from tests.formats.test_contract import Case, Session, live
 from tests.strategies import policies, sessions
@@ -231,7 +231,7 @@ def test_no_view_has_a_content_whose_first_call_lost_its_signature(
 ) -> None:
     if not ids:
         # Without ids, results can only be told by their order.
-        session = answered(session)
+        session = place_results(session)
     case = Case("gemini", FORMAT, lambda messages: name_results(to_gemini(messages, signed=True, ids=ids)))
     lived = live(case, session, budget, policy)
     assert all(seal_of(part) == SIGNATURE for part in first_calls(lived.view))

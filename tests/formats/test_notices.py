@@ -382,7 +382,7 @@ def test_a_system_prompt_in_mid_conversation_goes_and_the_first_stays() -> None:
     ]
 
 
-def prompted(id_: str, said: str = "") -> list[dict[str, Any]]:
+def call_with_remark(id_: str, said: str = "") -> list[dict[str, Any]]:
     """A call of a tool and its result, at the end of which a person may have said something."""
     told = f"\n\n<system-reminder>\nThe user sent a new message while you were working:\n{said}\n</system-reminder>"
     found = "found " * 50 + (told if said else "")
@@ -395,7 +395,7 @@ def prompted(id_: str, said: str = "") -> list[dict[str, Any]]:
 def test_a_result_in_which_a_person_spoke_stays_with_its_call() -> None:
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Go."}]
     for number in range(6):
-        messages += prompted(f"c{number}", "look at b, too" if number == 2 else "")
+        messages += call_with_remark(f"c{number}", "look at b, too" if number == 2 else "")
     messages += [{"role": "assistant", "content": "Done."}]
     saved = copy.deepcopy(messages)
     for policy in (Policy(), Policy(overflow="strip", low_water=0.01)):
@@ -425,7 +425,7 @@ def test_what_a_person_said_is_always_in_view(turns: list[str], budget: int) -> 
     messages: list[dict[str, Any]] = [chat("user", REMINDER, "Go.")]
     for number, turn in enumerate(turns):
         if turn == "call":
-            messages += prompted(f"c{number}", "mine" if number % 3 == 0 else "")
+            messages += call_with_remark(f"c{number}", "mine" if number % 3 == 0 else "")
             continue
         messages.append({"role": "assistant", "content": f"Answer {number}, which is long enough to be evicted."})
         texts = {"user": [f"Turn {number}."], "notice": [REMINDER], "both": [REMINDER, f"Turn {number}.", REMINDER]}
@@ -436,9 +436,9 @@ def test_what_a_person_said_is_always_in_view(turns: list[str], budget: int) -> 
         window.extend(transcript.append(message))
     window.fit()
 
-    def said(history: list[Any]) -> list[Part]:
+    def user_parts(history: list[Any]) -> list[Part]:
         return [part for message in history for part in anthropic.parts(message) if part.kind is Kind.USER]
 
     view = transcript.view(window.visible)
-    assert said(view) == said(messages)
+    assert user_parts(view) == user_parts(messages)
     assert [part.text for message in view[:1] for part in anthropic.parts(message)] == [REMINDER, "Go."]

@@ -24,16 +24,16 @@ RECORDED = Path(__file__).resolve().parents[3] / "shared" / "sessions" / "codex"
 Item = dict[str, Any]
 
 
-def said(text: str = "So.", **fields: Any) -> Item:
+def answer_message(text: str = "So.", **fields: Any) -> Item:
     content = [{"type": "output_text", "text": text, "annotations": []}]
     return {"type": "message", "role": "assistant", "content": content, **fields}
 
 
-def asked(text: str = "Go.") -> Item:
+def user_message(text: str = "Go.") -> Item:
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
 
-def thought(id_: str | None = "rs_1", **fields: Any) -> Item:
+def reasoning_item(id_: str | None = "rs_1", **fields: Any) -> Item:
     return {"type": "reasoning", "summary": [], **({"id": id_} if id_ else {}), **fields}
 
 
@@ -62,8 +62,14 @@ def needs(*items: Item) -> list[set[int]]:
 
 
 def test_a_run_of_what_the_model_made_is_one_message() -> None:
-    run = [thought(), said(phase="commentary"), call(), {"type": "web_search_call", "id": "ws_1"}, {"id": "msg_9"}]
-    items = [asked(), *run, output(), output("c2"), said(), {"role": "user", "content": "And?"}]
+    run = [
+        reasoning_item(),
+        answer_message(phase="commentary"),
+        call(),
+        {"type": "web_search_call", "id": "ws_1"},
+        {"id": "msg_9"},
+    ]
+    items = [user_message(), *run, output(), output("c2"), answer_message(), {"role": "user", "content": "And?"}]
     messages = FORMAT.load(items)
     assert [len(message["items"]) for message in messages] == [1, 5, 1, 1, 1, 1]
     assert messages[1]["items"] == run
@@ -87,7 +93,7 @@ def test_all_else_is_a_message_of_its_own(item: Item) -> None:
 
 
 def test_a_body_a_string_and_messages_load_as_well() -> None:
-    items = [asked(), thought(), call(), output()]
+    items = [user_message(), reasoning_item(), call(), output()]
     messages = FORMAT.load({"model": "m", "input": items, "instructions": "Be brief."})
     assert messages == FORMAT.load(items)
     assert FORMAT.load(messages) is messages
@@ -116,9 +122,9 @@ def test_a_refusal_is_text() -> None:
 
 def test_what_is_empty_gives_no_item_unless_it_has_an_id() -> None:
     empty = {"role": "assistant", "content": ""}
-    assert parts(empty, thought(None)) == []
+    assert parts(empty, reasoning_item(None)) == []
     assert part(empty | {"id": "msg_1"}) == Part(Kind.TEXT)
-    assert part(thought("rs_1")) == Part(Kind.REASONING)
+    assert part(reasoning_item("rs_1")) == Part(Kind.REASONING)
     assert part({"role": "user", "content": ""}) == Part(Kind.USER)
     assert part(output(found="")) == Part(Kind.RESULT, call_id="c1")
 
@@ -126,11 +132,11 @@ def test_what_is_empty_gives_no_item_unless_it_has_an_id() -> None:
 def test_reasoning_has_its_text_and_an_estimate_of_what_is_sealed() -> None:
     summary = [{"type": "summary_text", "text": "Sum"}]
     content = [{"type": "reasoning_text", "text": "Hm."}]
-    assert part(thought(summary=summary, content=content)).text == "Sum\nHm."
-    sealed = part(thought(summary=summary, encrypted_content="s" * 8_867))
+    assert part(reasoning_item(summary=summary, content=content)).text == "Sum\nHm."
+    sealed = part(reasoning_item(summary=summary, encrypted_content="s" * 8_867))
     assert sealed.text == "Sum"
     assert sealed.extra_tokens == 1_499
-    assert part(thought(None, encrypted_content="s")) == Part(Kind.REASONING)
+    assert part(reasoning_item(None, encrypted_content="s")) == Part(Kind.REASONING)
 
 
 @pytest.mark.parametrize(
@@ -240,24 +246,29 @@ def test_a_message_of_another_agent_is_a_turn_if_it_sets_a_task() -> None:
 
 
 def test_reasoning_and_what_follows_it_need_each_other_where_both_have_ids() -> None:
-    assert needs(thought(), call(id="fc_1")) == [{1}, {0}]
-    assert needs(thought(), said(id="msg_1"), call(id="fc_1")) == [{1}, {0}, {0}]
-    assert needs(thought(), call(id="fc_1"), call("c2", id="fc_2"), said(id="msg_1")) == [{1}, {0}, {0}, set()]
-    assert needs(thought(), thought("rs_2"), call(id="fc_1")) == [{1}, {0, 2}, {0, 1}]
-    assert needs(thought(), {"type": "item_reference", "id": "fc_1"}) == [{1}, {0}]
+    assert needs(reasoning_item(), call(id="fc_1")) == [{1}, {0}]
+    assert needs(reasoning_item(), answer_message(id="msg_1"), call(id="fc_1")) == [{1}, {0}, {0}]
+    assert needs(reasoning_item(), call(id="fc_1"), call("c2", id="fc_2"), answer_message(id="msg_1")) == [
+        {1},
+        {0},
+        {0},
+        set(),
+    ]
+    assert needs(reasoning_item(), reasoning_item("rs_2"), call(id="fc_1")) == [{1}, {0, 2}, {0, 1}]
+    assert needs(reasoning_item(), {"type": "item_reference", "id": "fc_1"}) == [{1}, {0}]
     assert needs({"id": "rs_1"}, {"id": "msg_1"}) == [{1}, {0}]
 
 
 def test_without_ids_reasoning_stays_with_its_call_and_not_alone() -> None:
-    assert needs(thought(), call()) == [{1}, {0}]
-    assert needs(thought(None, encrypted_content="s"), call(id="fc_1")) == [{1}, {0}]
-    assert needs(thought(None, encrypted_content="s"), said(id="msg_1")) == [{1}, set()]
+    assert needs(reasoning_item(), call()) == [{1}, {0}]
+    assert needs(reasoning_item(None, encrypted_content="s"), call(id="fc_1")) == [{1}, {0}]
+    assert needs(reasoning_item(None, encrypted_content="s"), answer_message(id="msg_1")) == [{1}, set()]
 
 
 def test_reasoning_of_servers_that_seal_nothing_stays_with_what_follows_it() -> None:
     text = [{"type": "reasoning_text", "text": "Hm."}]
-    assert needs(thought(None, content=text), call(id="fc_1")) == [set(), {0}]
-    assert needs(thought(None, content=text), said(id="msg_1")) == [set(), {0}]
+    assert needs(reasoning_item(None, content=text), call(id="fc_1")) == [set(), {0}]
+    assert needs(reasoning_item(None, content=text), answer_message(id="msg_1")) == [set(), {0}]
 
 
 def test_a_call_made_by_a_program_and_the_program_need_each_other() -> None:
@@ -287,7 +298,7 @@ def test_a_view_keeps_the_rules_of_sealed_reasoning(session: Session, budget: in
 
 
 def test_what_is_kept_are_the_same_items_with_all_their_fields() -> None:
-    run = [thought(None), said(phase="commentary", unheard_of=1), call(), call("c2")]
+    run = [reasoning_item(None), answer_message(phase="commentary", unheard_of=1), call(), call("c2")]
     message = {"items": run, "note": 1}
     kept = FORMAT.keep(message, [0, 2])
     assert kept == {"items": [run[1], run[3]], "note": 1}
@@ -316,11 +327,11 @@ def test_what_is_kept_are_the_same_items_with_all_their_fields() -> None:
 )
 def test_what_is_wrong_is_said_with_the_number_of_the_message(item: Any, said: str) -> None:
     with pytest.raises(FormatError, match=f"^message 1: .*{said}"):
-        FORMAT.load([asked(), item])
+        FORMAT.load([user_message(), item])
 
 
 def test_a_message_must_hold_a_list_of_items() -> None:
-    for message in ({"items": 7}, [], asked()):
+    for message in ({"items": 7}, [], user_message()):
         with pytest.raises(FormatError, match="an object with a list of items"):
             FORMAT.parts(message)  # type: ignore[arg-type]
 

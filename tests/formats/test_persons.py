@@ -32,7 +32,7 @@ REJECTED = [
 ]
 
 
-def lived(name: str, result: str, **settings: Any) -> Conversation[Any]:
+def run_conversation(name: str, result: str, **settings: Any) -> Conversation[Any]:
     """A conversation in which the first of many results may be a person's; the others are long."""
     conversation: Conversation[Any] = wane.Conversation("anthropic", budget="3k", **settings)
     conversation.append({"role": "user", "content": "Build it."})
@@ -52,16 +52,16 @@ def shows(conversation: Conversation[Any]) -> bool:
 def test_the_answer_to_a_question_is_never_evicted_whatever_the_tool_is_called() -> None:
     assert {"askuserquestion", "ask_user", "request_user_input", "handoff_to_user"} <= {*PERSON_TOOLS}
     for name in ("AskUserQuestion", "request_user_input", "request_user_input_async"):
-        conversation = lived(name, ANSWER)
+        conversation = run_conversation(name, ANSWER)
         assert shows(conversation)
         assert f'"name": "{name}"' in json.dumps(conversation.request().messages)  # its call stays beside it
-    assert not shows(lived("query", ANSWER))
+    assert not shows(run_conversation("query", ANSWER))
 
 
 @pytest.mark.parametrize("result", REJECTED)
 def test_a_rejection_with_a_reason_is_a_persons(result: str) -> None:
     assert is_persons_result(result)
-    assert shows(lived("write", result))
+    assert shows(run_conversation("write", result))
 
 
 def test_a_rejection_without_words_and_a_text_about_one_are_not() -> None:
@@ -76,8 +76,8 @@ def test_a_rejection_without_words_and_a_text_about_one_are_not() -> None:
 
 
 def test_a_host_names_tools_of_its_own_and_may_unname_others() -> None:
-    assert shows(lived("Poll_Owner", ANSWER, tool_classes={"poll_owner": "person"}))
-    assert not shows(lived("question", ANSWER, tool_classes={"question": "artifact"}))
+    assert shows(run_conversation("Poll_Owner", ANSWER, tool_classes={"poll_owner": "person"}))
+    assert not shows(run_conversation("question", ANSWER, tool_classes={"question": "artifact"}))
 
 
 def test_an_id_that_is_used_again_belongs_to_its_latest_call() -> None:
@@ -108,7 +108,7 @@ def test_no_reminder_stands_behind_a_persons_answer() -> None:
 LOADED = [{"type": "tool_reference", "tool_name": "mcp__tracker__close"}]
 
 
-def searched(*later: dict[str, Any]) -> str:
+def last_request(*later: dict[str, Any]) -> str:
     """The last request of a session that loaded a tool at its beginning, and worked on behind `later`."""
     conversation: Conversation[Any] = wane.Conversation("anthropic", budget="3k")
     conversation.append({"role": "user", "content": "Close the ticket."})
@@ -124,16 +124,16 @@ def searched(*later: dict[str, Any]) -> str:
 
 
 def test_what_loaded_a_tool_stays_until_a_notice_withdraws_it() -> None:
-    assert "tool_reference" in searched()
+    assert "tool_reference" in last_request()
     gone = "<system-reminder>\nThe following deferred tools are no longer available (their MCP server is gone):\n{}\n"
     for name, stays in (("mcp__tracker__close", False), ("mcp__other__open", True)):
         block = {"type": "text", "text": gone.format(name) + "</system-reminder>"}
-        assert ("tool_reference" in searched(block)) is stays
+        assert ("tool_reference" in last_request(block)) is stays
 
 
 def test_a_removal_withdraws_too() -> None:
     tool = {"type": "tool_reference", "name": "mcp__tracker__close"}
-    assert '"tool_name": "mcp__tracker__close"' not in searched({"type": "tool_removal", "tool": tool})
+    assert '"tool_name": "mcp__tracker__close"' not in last_request({"type": "tool_removal", "tool": tool})
 
 
 @pytest.mark.parametrize(

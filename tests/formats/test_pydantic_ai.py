@@ -56,7 +56,7 @@ def kinds(message: ModelMessage) -> list[Kind]:
     return [part.kind for part in FORMAT.parts(message)]
 
 
-def signed(text: str = "Hm.", **fields: Any) -> ThinkingPart:
+def signed_thinking(text: str = "Hm.", **fields: Any) -> ThinkingPart:
     return ThinkingPart(text, signature="c2ln", provider_name="anthropic", **fields)
 
 
@@ -194,12 +194,12 @@ SO = TextPart("So.")
         ([ThinkingPart("Hm."), SO, call()], [(), (-1,), (-2,)]),
         ([ThinkingPart("Hm.", id="reasoning_content", **CHAT), TextPart("So.", id="content", **CHAT)], [(), (-1,)]),
         # Calls need the signed reasoning before them, and it needs company: a text, or else the first call.
-        ([signed(), SO, call(), call("c2")], [(1,), (), (-2,), (-3,)]),
-        ([signed(), call(), call("c2")], [(1,), (-1,), (-2,)]),
-        ([signed(), call(), SO], [(2,), (-1,), ()]),
-        ([call(), signed(), call("c2")], [(), (1,), (-1,)]),
-        ([signed(), call(), signed(), call("c2")], [(1,), (-1,), (1,), (-3, -1)]),
-        ([SO, signed()], [(), ()]),
+        ([signed_thinking(), SO, call(), call("c2")], [(1,), (), (-2,), (-3,)]),
+        ([signed_thinking(), call(), call("c2")], [(1,), (-1,), (-2,)]),
+        ([signed_thinking(), call(), SO], [(2,), (-1,), ()]),
+        ([call(), signed_thinking(), call("c2")], [(), (1,), (-1,)]),
+        ([signed_thinking(), call(), signed_thinking(), call("c2")], [(1,), (-1,), (1,), (-3, -1)]),
+        ([SO, signed_thinking()], [(), ()]),
         ([ThinkingPart("", id="redacted_thinking", signature="x"), SO, call()], [(1,), (), (-2,)]),
         # A reasoning item and what follows it need each other; pieces of one item stay together.
         ([item(), SO, call()], [(1,), (-1,), (-2,)]),
@@ -249,7 +249,7 @@ def test_keep_changes_nothing_but_the_parts() -> None:
 
 
 def test_messages_objects_and_json_data_may_be_mixed() -> None:
-    request, response = ModelRequest([UserPromptPart(["See.", IMAGE])]), reply(signed(), call())
+    request, response = ModelRequest([UserPromptPart(["See.", IMAGE])]), reply(signed_thinking(), call())
     data = json.loads(json.dumps(FORMAT.dump([request, response])))
     assert FORMAT.load([request, response]) == [request, response]
     mixed = FORMAT.load([request, data[1]])

@@ -41,7 +41,7 @@ SCREEN = {"type": "computer_screenshot", "image_url": "data:image/png;base64,eA=
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}, "strict": False}
 
 
-def asked(call: dict[str, Any]) -> tuple[Conversation[Any], Any]:
+def begin_with_call(call: dict[str, Any]) -> tuple[Conversation[Any], Any]:
     conversation: Conversation[Any] = wane.Conversation("openai_responses", budget="80k")
     conversation.append({"role": "user", "content": "Go."})
     conversation.request()
@@ -68,7 +68,7 @@ def asked(call: dict[str, Any]) -> tuple[Conversation[Any], Any]:
 def test_a_result_is_the_item_that_the_kind_of_its_call_demands(
     call: dict[str, Any], output: object, fields: dict[str, Any]
 ) -> None:
-    conversation, waiting = asked(call)
+    conversation, waiting = begin_with_call(call)
     message = waiting.result(output)
     (item,) = message["items"]
     assert ITEM.validate_python(item).type == item["type"]
@@ -79,7 +79,7 @@ def test_a_result_is_the_item_that_the_kind_of_its_call_demands(
 
 @pytest.mark.parametrize("call", [SHELL, PATCH, COMPUTER, APPROVAL, LOAD])
 def test_a_text_where_a_kind_demands_more_is_refused_by_name(call: dict[str, Any]) -> None:
-    _, waiting = asked(call)
+    _, waiting = begin_with_call(call)
     with pytest.raises(FormatError, match=rf"output of a '{call['type']}' is an item .*text alone"):
         waiting.result("done")
 
@@ -94,7 +94,7 @@ def test_a_call_of_an_unknown_kind_is_answered_by_the_host_itself() -> None:
 
 
 def test_what_cannot_be_text_is_not_replaced_by_one() -> None:
-    conversation, _ = asked(SHELL)
+    conversation, _ = begin_with_call(SHELL)
     format_: Any = conversation.format
     for item in (
         {"type": "computer_call_output", "call_id": "c1", "output": SCREEN},

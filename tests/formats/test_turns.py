@@ -23,38 +23,38 @@ THINKING = Part(Kind.REASONING, "I think.")
 LATER = [[call("z")], [result("z")]]
 
 
-def required(history: Sequence[list[Part]], *visible: int) -> dict[int, list[int]]:
+def find_required(history: Sequence[list[Part]], *visible: int) -> dict[int, list[int]]:
     shown = ((number, history[number]) for number in reversed(visible))
     return required_opening(history.__getitem__, len(history), shown)
 
 
 def test_a_call_that_was_never_answered_is_not_shown_for_the_reasoning_before_it() -> None:
     history = [USER, [THINKING, call("a"), call("b")], [result("b", "long " * 99)], *LATER]
-    assert required(history, 0, 3, 4) == {1: [0, 2], 2: [0]}
-    assert required([USER, [THINKING, call("a")], [], *LATER], 0, 3, 4) == {}
+    assert find_required(history, 0, 3, 4) == {1: [0, 2], 2: [0]}
+    assert find_required([USER, [THINKING, call("a")], [], *LATER], 0, 3, 4) == {}
 
 
 def test_a_call_that_the_provider_runs_is_answered_in_its_own_message() -> None:
     own = [THINKING, Part(Kind.CALL, call_id="s", tool="web_search", arguments="{}", needs=(1,))]
     own += [result("s", needs=(-1,))]
-    assert required([USER, own, [result("a")], *LATER], 0, 3, 4) == {1: [0, 1, 2]}
+    assert find_required([USER, own, [result("a")], *LATER], 0, 3, 4) == {1: [0, 1, 2]}
 
 
 def test_a_call_that_the_provider_ran_over_a_pause_is_shown_with_its_result_in_a_later_answer() -> None:
     run = Part(Kind.CALL, call_id="s", tool="code_execution", arguments="{}")
     history = [USER, [THINKING, run], [result("s"), Part(Kind.TEXT, "So it is.")], *LATER]
-    assert required(history, 0, 3, 4) == {1: [0, 1], 2: [0]}
+    assert find_required(history, 0, 3, 4) == {1: [0, 1], 2: [0]}
     # What it needs comes with it: here a call that its code made, with that one's result.
     resumed = [Part(Kind.CALL, call_id="c", tool="look", arguments="{}", needs=(1,)), result("s", needs=(-1,))]
     history = [USER, [THINKING, run], resumed, [result("c")], *LATER]
-    assert required(history, 0, 4, 5) == {1: [0, 1], 2: [0, 1], 3: [0]}
+    assert find_required(history, 0, 4, 5) == {1: [0, 1], 2: [0, 1], 3: [0]}
     # A result behind the user's next turn answers nothing of this one.
-    assert required([USER, [THINKING, run], *LATER, USER, [result("s")]], 0, 2, 3) == {}
+    assert find_required([USER, [THINKING, run], *LATER, USER, [result("s")]], 0, 2, 3) == {}
 
 
 def test_blank_text_does_not_follow_the_reasoning() -> None:
     history = [USER, [THINKING, Part(Kind.TEXT, " "), Part(Kind.TEXT, "I look."), call("a")], [result("a")], *LATER]
-    assert required(history, 0, 3, 4) == {1: [0, 2]}
+    assert find_required(history, 0, 3, 4) == {1: [0, 2]}
 
 
 def test_a_persons_words_inside_a_result_begin_no_turn() -> None:

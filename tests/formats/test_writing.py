@@ -41,7 +41,7 @@ WRITE = {
 every_format = pytest.mark.parametrize("name", FORMAT_NAMES)
 
 
-def written(name: str) -> tuple[WritingFormat[Any], list[Any]]:
+def written_session(name: str) -> tuple[WritingFormat[Any], list[Any]]:
     chosen = get_format(name)
     assert isinstance(chosen, WritingFormat)
     return chosen, WRITE[name](copy.deepcopy(SESSION))
@@ -49,7 +49,7 @@ def written(name: str) -> tuple[WritingFormat[Any], list[Any]]:
 
 @every_format
 def test_a_result_answers_the_call_at_its_position(name: str) -> None:
-    chosen, messages = written(name)
+    chosen, messages = written_session(name)
     for position, part in enumerate(chosen.parts(messages[1])):
         if part.kind is Kind.CALL:
             assert chosen.awaits(messages[1], position)
@@ -59,14 +59,14 @@ def test_a_result_answers_the_call_at_its_position(name: str) -> None:
 
 @every_format
 def test_a_turn_is_the_users(name: str) -> None:
-    chosen, _ = written(name)
+    chosen, _ = written_session(name)
     (made,) = chosen.parts(chosen.turn("Well?"))
     assert (made.kind, made.text) == (Kind.USER, "Well?")
 
 
 @every_format
 def test_a_cleared_result_has_another_text_and_nothing_else_changes(name: str) -> None:
-    chosen, messages = written(name)
+    chosen, messages = written_session(name)
     before = copy.deepcopy(messages)
     for message in messages:
         for position, part in enumerate(chosen.parts(message)):
@@ -80,7 +80,7 @@ def test_a_cleared_result_has_another_text_and_nothing_else_changes(name: str) -
 
 @every_format
 def test_what_a_host_holds_becomes_messages_that_are_the_same_objects(name: str) -> None:
-    chosen, messages = written(name)
+    chosen, messages = written_session(name)
     assert all(a is b for a, b in zip(chosen.read(messages), messages, strict=True))
     assert [chosen.parts(m) for m in chosen.read(chosen.wire(messages))] == [chosen.parts(m) for m in messages]
 
@@ -109,7 +109,7 @@ def test_what_no_provider_takes_back_is_not_sent_as_it_came() -> None:
 
 def test_a_tool_is_defined_as_each_api_wants_it() -> None:
     schema = {"type": "object", "properties": {}}
-    defined = {name: written(name)[0].tool("look", "Looks.", schema) for name in FORMAT_NAMES}
+    defined = {name: written_session(name)[0].tool("look", "Looks.", schema) for name in FORMAT_NAMES}
     function = {"name": "look", "description": "Looks.", "parameters": schema}
     assert defined["openai"] == {"type": "function", "function": function}
     assert defined["openai_responses"] == {"type": "function", **function, "strict": False}
@@ -206,7 +206,7 @@ RECORDS: list[Any] = [
 """Data of a tool's own that only look like contents."""
 
 
-def asked(name: str) -> tuple[Conversation[Any], Any]:
+def begin_with_call(name: str) -> tuple[Conversation[Any], Any]:
     conversation: Conversation[Any] = Conversation(name, budget="80k")
     messages = WRITE[name](copy.deepcopy(SESSION[:2]))
     conversation.append(messages[0])
@@ -216,7 +216,7 @@ def asked(name: str) -> tuple[Conversation[Any], Any]:
 
 @pytest.mark.parametrize(("name", "output"), [(name, output) for name, rows in CONTENTS.items() for output in rows])
 def test_a_result_holds_contents_of_the_providers_own_as_they_are(name: str, output: list[Any]) -> None:
-    conversation, calls = asked(name)
+    conversation, calls = begin_with_call(name)
     for call in calls:
         conversation.append(call.result(copy.deepcopy(output)))
     sent = conversation.request().messages
@@ -233,7 +233,7 @@ def test_a_result_holds_contents_of_the_providers_own_as_they_are(name: str, out
 @every_format
 @pytest.mark.parametrize("output", RECORDS)
 def test_a_result_holds_other_data_as_json(name: str, output: Any) -> None:
-    conversation, (call, _) = asked(name)
+    conversation, (call, _) = begin_with_call(name)
     conversation.append(call.result(output))
     (made,) = conversation.format.parts(conversation.messages[-1])
     assert made.text == json.dumps(output)

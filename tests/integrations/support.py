@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.usage import RequestUsage
 
-from tests.conversation.support import answered
+from tests.conversation.support import place_results
 from tests.formats.convert import to_pydantic_ai
 from tests.strategies import sessions
 from wane import Kind
@@ -33,7 +33,7 @@ def shapes_of(messages: Iterable[ModelMessage]) -> list[Shape]:
     """The parts of messages, without system ones, of which providers make different things."""
     parts = (part for message in messages for part in FORMAT.parts(message))
     return [
-        (part.kind, _spelled(part.arguments) if part.kind is Kind.CALL else part.text, part.call_id or "")
+        (part.kind, _normalise_arguments(part.arguments) if part.kind is Kind.CALL else part.text, part.call_id or "")
         for part in parts
         if part.kind is not Kind.SYSTEM
     ]
@@ -42,13 +42,13 @@ def shapes_of(messages: Iterable[ModelMessage]) -> list[Shape]:
 def shapes_on_wire(request: Request) -> list[Shape]:
     """The parts of a request to the scripted server, likewise."""
     return [
-        (part.kind, _spelled(part.text) if part.kind is Kind.CALL else part.text, part.call_id or "")
+        (part.kind, _normalise_arguments(part.text) if part.kind is Kind.CALL else part.text, part.call_id or "")
         for part in request.parts
         if part.kind is not Kind.SYSTEM
     ]
 
 
-def _spelled(arguments: str | None) -> str:
+def _normalise_arguments(arguments: str | None) -> str:
     try:
         return json.dumps(json.loads(arguments or "{}"), sort_keys=True)
     except (ValueError, RecursionError):
@@ -58,7 +58,7 @@ def _spelled(arguments: str | None) -> str:
 @st.composite
 def histories(draw: st.DrawFn, *, joined: bool = True, max_moves: int = 20) -> list[ModelMessage]:
     """Histories that a run might have made: every call answered, with or without reported usage."""
-    messages = to_pydantic_ai(answered(draw(sessions(max_moves=max_moves))), joined=joined)
+    messages = to_pydantic_ai(place_results(draw(sessions(max_moves=max_moves))), joined=joined)
     tokens = draw(st.lists(st.sampled_from((0, 0, 50, 200, 700)), min_size=1, max_size=5))
     return [
         replace(message, usage=RequestUsage(input_tokens=tokens[number % len(tokens)]))

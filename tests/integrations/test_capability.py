@@ -61,7 +61,7 @@ from wane.testing import Call, HttpError, Reply, ScriptedServer
 BUDGET = 2_600
 
 
-def said(*replies: Reply) -> FunctionModel:
+def script_model(*replies: Reply) -> FunctionModel:
     """A model that gives the replies of a script, without a wire. It keeps what it was sent and offered."""
     script = iter(replies)
     sent: list[list[ModelMessage]] = []
@@ -80,7 +80,7 @@ def said(*replies: Reply) -> FunctionModel:
     return model
 
 
-def evicted(log: Log) -> int:
+def count_evicted(log: Log) -> int:
     return sum(len(step.removed) for event in log.of(PassRan) for step in event.report.steps)
 
 
@@ -266,7 +266,7 @@ def test_a_budget_that_cannot_be_met_is_told_and_the_run_goes_on() -> None:
 
 def test_a_response_is_told_before_its_tools_run_and_everything_by_the_end_of_the_run() -> None:
     log, when_run = Log(), []
-    model = said(Reply(calls=(Call("look", {}),)), Reply("Done."))
+    model = script_model(Reply(calls=(Call("look", {}),)), Reply("Done."))
     agent = worker(model, ContextLifecycle(on_event=log))
 
     @agent.tool_plain
@@ -312,7 +312,7 @@ def test_run_stream_runs_tools_ahead_of_the_history_and_they_are_judged_all_the_
 def reading(steps: int, last: Reply, **settings: Any) -> tuple[str, list[AgentInfo]]:
     """What the last request of an agent that reads and edits ends with, and what each request offered."""
     calls = [Call(tool, {"path": f"{n}.py"}) for n in range(steps) for tool in ("read", "edit")]
-    model = said(*[Reply(calls=(call,)) for call in calls], last, Reply("Done."))
+    model = script_model(*[Reply(calls=(call,)) for call in calls], last, Reply("Done."))
     worker(model, ContextLifecycle(2_000, annotate="infer", recall=True, **settings)).run_sync("Go.")
     return str(model.sent[-1][-1].parts[-1].content), model.offered
 
@@ -368,7 +368,7 @@ def contents(messages: list[ModelMessage]) -> list[Any]:
 def test_a_run_that_continues_the_last_one_goes_on_with_its_conversation(reloaded: bool) -> None:
     USED.clear()
     replies = [*session("a"), *session("b"), Reply("Well."), Reply("Well."), Reply("Other.")]
-    model, lone = said(*replies), said(*replies)
+    model, lone = script_model(*replies), script_model(*replies)
     kept = worker(model, Watched(BUDGET))
 
     def carry_on(agent: Agent[Any, Any], history: list[ModelMessage], prompt: str) -> list[ModelMessage]:
@@ -429,7 +429,7 @@ def test_what_others_add_to_a_request_is_left_to_them(joined: bool, first: bool)
         worker(server.anthropic_model(), *((ours, theirs) if first else (theirs, ours))).run_sync("Go.")
         worker(alone.anthropic_model(), ContextLifecycle(BUDGET, policy=Policy.paper())).run_sync("Go.")
     assert server.refusals == ()
-    assert evicted(log)
+    assert count_evicted(log)
     assert not log.of(HistoryReplaced)
     for request in server.requests:
         assert request.texts(Kind.USER).count("Branch: main.") == 1
@@ -443,7 +443,7 @@ def test_a_history_that_others_shorten_is_taken_in_anew(first: int) -> None:
     keep_last = ProcessHistory(
         lambda messages: messages if len(messages) < 8 else [*messages[: first + 1], *messages[first - 6 :]]
     )
-    model = said(*[Reply(calls=(Call("grep", {"pattern": f"p{n}"}),)) for n in range(6)], Reply("Done."))
+    model = script_model(*[Reply(calls=(Call("grep", {"pattern": f"p{n}"}),)) for n in range(6)], Reply("Done."))
     worker(model, keep_last, ContextLifecycle(100_000, on_event=log)).run_sync("Go.")
     # Behind the first answer it is a fork of what was known.
     assert log.of(HistoryForked if first else HistoryReplaced)
@@ -486,7 +486,7 @@ def test_tools_that_wait_for_approval_and_calls_beside_them() -> None:
         Call("launch", {}),
         delimiter(action="end", description="d"),
     )
-    model = said(Reply(calls=calls), Reply("Done."))
+    model = script_model(Reply(calls=calls), Reply("Done."))
     agent = worker(model, ContextLifecycle(conversation=conversation), output_type=[str, DeferredToolRequests])
 
     @agent.tool_plain(requires_approval=True)
@@ -505,7 +505,7 @@ def test_tools_that_wait_for_approval_and_calls_beside_them() -> None:
 
 def test_a_delimiter_call_from_inside_another_tool_marks_nothing() -> None:
     conversation = new_conversation(100_000)
-    model = said(Reply(calls=(Call("program", {}),)), Reply("Done."))
+    model = script_model(Reply(calls=(Call("program", {}),)), Reply("Done."))
     agent = worker(model, ContextLifecycle(conversation=conversation))
 
     @agent.tool
@@ -535,7 +535,7 @@ def test_tools_that_were_revealed_stay_so_whatever_is_evicted(protocol: str) -> 
     with ScriptedServer(script) as server:
         capability = ContextLifecycle(3_200, policy=Policy.paper(), on_event=log)
         worker(getattr(server, protocol)(), extra, capability).run_sync("Go.")
-    assert evicted(log) > 20
+    assert count_evicted(log) > 20
     assert not log.of(HistoryReplaced)
     assert all("more" in request.tools and "Use more." in request.raw.decode() for request in server.requests[2:])
     assert "there is more" in server.requests[-1].results.values()
@@ -554,7 +554,7 @@ def test_what_cannot_work_is_said_where_it_is_written(settings: dict[str, Any]) 
 
 def test_an_agent_has_one_context_lifecycle_and_a_runs_own_comes_first() -> None:
     log, other = Log(), Log()
-    agent = worker(said(Reply("Done.")), ContextLifecycle(on_event=log))
+    agent = worker(script_model(Reply("Done.")), ContextLifecycle(on_event=log))
     agent.run_sync("Go.", capabilities=[ContextLifecycle(9_000, on_event=other)])
     assert (len(log), len(other.of(MessageTaken))) == (0, 2)
 

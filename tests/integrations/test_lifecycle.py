@@ -36,12 +36,12 @@ def test_classes_that_spell_the_settings_out_have_them_all(module: str, name: st
     assert fields >= {"budget", *LifecycleSettings.__annotations__}
 
 
-def said(role: str, text: str) -> dict[str, Any]:
+def text_message(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "content": text}
 
 
-TASK, MEMORY = said("user", "(task)"), said("user", "(memory)")
-GO, DONE, AGAIN = said("user", "Go."), said("assistant", "Done."), said("user", "Again.")
+TASK, MEMORY = text_message("user", "(task)"), text_message("user", "(memory)")
+GO, DONE, AGAIN = text_message("user", "Go."), text_message("assistant", "Done."), text_message("user", "Again.")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_reminder_stays_last() -> None:
     conversation = Conversation(budget=1_000, remind_at=0.1)
     calls = [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]
     result = {"role": "tool", "tool_call_id": "c1", "content": "x"}
-    messages = [GO, {**said("assistant", "x" * 2_000), "tool_calls": calls}, result, MEMORY]
+    messages = [GO, {**text_message("assistant", "x" * 2_000), "tool_calls": calls}, result, MEMORY]
     history, passing = split_passing(messages, lambda message: message is not MEMORY)
     conversation.host.ingest(history)
     request = conversation.request()
@@ -77,15 +77,15 @@ def test_a_reminder_stays_last() -> None:
     *before, last = insert_passing(request, passing, conversation)
     assert before == messages[:-1]
     # A message of its own would be a second one of the user's.
-    assert last == said("user", f"{MEMORY['content']}\n\n{request.reminder}")
+    assert last == text_message("user", f"{MEMORY['content']}\n\n{request.reminder}")
 
 
 def test_what_roles_make_one_message_moves_nothing() -> None:
     """R12b joins both turns of the user on the wire, and memory stands ahead of the turn that it belongs to."""
     call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
     work = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c1", "content": "x" * 8_000}]
-    system, long = said("system", "(instructions)"), said("assistant", "Done. " * 300)
-    messages = [system, GO, *work, long, AGAIN, said("assistant", "Look."), said("user", "Last.")]
+    system, long = text_message("system", "(instructions)"), text_message("assistant", "Done. " * 300)
+    messages = [system, GO, *work, long, AGAIN, text_message("assistant", "Look."), text_message("user", "Last.")]
     history, passing = split_passing(messages, lambda message: message is not system)
     conversation = Conversation(budget=exact_budget(40), remind_at=None)
     conversation.host.ingest(history)
@@ -104,7 +104,7 @@ def test_what_left_the_view_moves_nothing() -> None:
     calls = [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]
     work = [{"role": "assistant", "tool_calls": calls}, {"role": "tool", "tool_call_id": "c1", "content": "x" * 8_000}]
     conversation = Conversation(budget=1_000, remind_at=None)
-    messages = [GO, *work, DONE, MEMORY, AGAIN, said("assistant", "Look."), AGAIN]
+    messages = [GO, *work, DONE, MEMORY, AGAIN, text_message("assistant", "Look."), AGAIN]
     history, passing = split_passing(messages, lambda message: message is not MEMORY)
     conversation.host.ingest(history)
     sent = insert_passing(conversation.request(), passing, conversation)

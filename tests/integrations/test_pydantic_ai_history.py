@@ -59,7 +59,7 @@ def reply(*parts: Any, tokens: int = 0, **fields: Any) -> ModelResponse:
     )
 
 
-def explored(name: str, size: int = 400, start: int = 0) -> list[ModelMessage]:
+def exploration_messages(name: str, size: int = 400, start: int = 0) -> list[ModelMessage]:
     """An exploration of three messages and their results; `start` keeps call ids apart."""
     a, b, c = (f"c{start}{letter}" for letter in "abc")
     return [
@@ -72,7 +72,7 @@ def explored(name: str, size: int = 400, start: int = 0) -> list[ModelMessage]:
 
 LONG: list[ModelMessage] = [
     user(),
-    *(message for number in range(6) for message in explored(f"e{number}", start=number)),
+    *(message for number in range(6) for message in exploration_messages(f"e{number}", start=number)),
     reply(TextPart("Done.")),
 ]
 
@@ -139,13 +139,13 @@ def grown(known: list[ModelMessage], history: list[ModelMessage]) -> tuple[Conve
     return conversation, log
 
 
-def taken(log: Log) -> list[str]:
+def taken_texts(log: Log) -> list[str]:
     return [part.text for event in log.of(MessageTaken) for part in FORMAT.parts(event.message)]
 
 
 def test_a_request_that_was_never_answered_may_be_joined_with_the_next() -> None:
     conversation, log = grown([user("One.")], [ModelRequest([UserPromptPart("One."), UserPromptPart("Two.")]), reply()])
-    assert taken(log) == ["Two."]
+    assert taken_texts(log) == ["Two."]
     assert [shape[1] for shape in shapes_of(conversation.view)] == ["One.", "Two."]
     assert not log.of(HistoryReplaced)
 
@@ -165,7 +165,7 @@ def test_calls_that_were_interrupted_get_their_results() -> None:
     stopped = [*history, ModelRequest([result("c1")], state="interrupted")]
     conversation, log = grown(stopped, [*repair_messages(stopped), reply(TextPart("On."))])
     assert not log.of(HistoryReplaced)
-    assert taken(log)[1:] == ["On."]
+    assert taken_texts(log)[1:] == ["On."]
     assert [shape[2] for shape in shapes_of(conversation.view) if shape[0] == "result"] == ["c1", "c2"]
 
 
@@ -204,7 +204,7 @@ def test_what_is_no_continuation_goes_on_from_the_last_response_that_is_the_same
     fresh = new_conversation(100_000)
     fresh.host.ingest(history)
     assert standing(conversation) == standing(fresh)
-    live(conversation, [*history, user("On."), *explored("more", start=99)], known=responses(history))
+    live(conversation, [*history, user("On."), *exploration_messages("more", start=99)], known=responses(history))
     assert len(log.of(HistoryForked)) + len(log.of(HistoryReplaced)) == 1
 
 

@@ -31,7 +31,7 @@ def test_a_request_that_is_made_from_the_last_one_is_the_view(
     conversation = new_conversation(exact_budget(budget), policy=policy)
     outgoing = Outgoing(conversation)
     # One text that cannot be sent as it is, so that what is kept of the last request is not the view's own.
-    history = [asked(HALF), *history]
+    history = [user_request(HALF), *history]
     for stop in range(1, len(history) + 1):
         if stop == len(history) or isinstance(history[stop], ModelResponse):
             given = history[:stop]
@@ -44,11 +44,11 @@ def test_a_request_that_is_made_from_the_last_one_is_the_view(
             assert shapes_of(as_shown(copies, conversation.messages, view)) == shapes_of(view)
 
 
-def asked(*texts: str) -> ModelRequest:
+def user_request(*texts: str) -> ModelRequest:
     return ModelRequest([UserPromptPart(text) for text in texts])
 
 
-def answered(text: str, **fields: Any) -> ModelResponse:
+def text_response(text: str, **fields: Any) -> ModelResponse:
     return ModelResponse([TextPart(text)], **fields)
 
 
@@ -59,33 +59,33 @@ def records(messages: list[ModelMessage]) -> list[int]:
 
 @pytest.mark.parametrize("known", [False, True])
 def test_the_record_of_dropped_thinking_goes_with_the_last_response(known: bool) -> None:
-    history = [asked("Go."), answered("x" * 900, provider_details=DROP)]
+    history = [user_request("Go."), text_response("x" * 900, provider_details=DROP)]
     for number in range(6):
-        history += [asked(f"And {number}?"), answered("x" * 900)]
-    history.append(asked("Well?"))
+        history += [user_request(f"And {number}?"), text_response("x" * 900)]
+    history.append(user_request("Well?"))
     conversation = new_conversation(1_000, strategy="truncate")
 
-    def sent(outgoing: Outgoing, given: list[ModelMessage]) -> list[ModelMessage]:
+    def send_history(outgoing: Outgoing, given: list[ModelMessage]) -> list[ModelMessage]:
         conversation.host.ingest(given)
         return outgoing.messages(conversation.request(), given, given)
 
     if known:
         conversation.host.ingest(history)
     outgoing = Outgoing(conversation)
-    assert records(sent(outgoing, history[:3])) == [1]
-    messages = sent(outgoing, history)
+    assert records(send_history(outgoing, history[:3])) == [1]
+    messages = send_history(outgoing, history)
     assert len(messages) < len(history)
     assert records(messages) == [len(messages) - 2]
     # A history that never had it.
-    assert records(sent(outgoing, [asked("Else."), answered("y"), asked("On.")])) == []
+    assert records(send_history(outgoing, [user_request("Else."), text_response("y"), user_request("On.")])) == []
 
 
 def test_what_was_added_to_what_is_not_answered_yet_is_sent() -> None:
     conversation: Conversation[ModelMessage] = new_conversation(10_000)
     outgoing = Outgoing(conversation)
-    history: list[ModelMessage] = [asked("One."), answered("x"), asked("Two.")]
+    history: list[ModelMessage] = [user_request("One."), text_response("x"), user_request("Two.")]
     conversation.host.ingest(history)
-    given = [*history[:2], asked("Two.", "A note."), asked("More.")]
+    given = [*history[:2], user_request("Two.", "A note."), user_request("More.")]
     sent = outgoing.messages(replace(conversation.request(), reminder="Remember."), given, history)
     assert [text for _, text, _ in shapes_of(sent)] == ["One.", "x", "Two.", "A note.", "More.", ""]
     assert sent[-1].parts[-1].part_kind == "system-prompt"

@@ -39,7 +39,7 @@ class Changing(AbstractCapability[Any]):
         return replace(request_context, messages=list(map(self.change, request_context.messages)))
 
 
-def noted(message: ModelMessage) -> ModelMessage:
+def add_note(message: ModelMessage) -> ModelMessage:
     """The message with a word more, if it is one of the user's."""
     if isinstance(message, ModelRequest) and any(isinstance(part, UserPromptPart) for part in message.parts):
         return replace(message, parts=[*message.parts, UserPromptPart("(noted)")])
@@ -107,7 +107,7 @@ def test_what_others_do_on_the_way_changes_nothing_else(name: str) -> None:
     assert all(kind.value != "system" or text == "Be brief." for kind, text, _ in plain[-1])
     assert plain[-1][0][1] == "Be brief."
     assert any(text.startswith(PREFIX) for _, text, _ in plain[-1]) == (name == "compact")
-    added = requests(name, Changing(noted), prompts=2)
+    added = requests(name, Changing(add_note), prompts=2)
     assert [_plain(sent) for sent in added] == [_plain(sent) for sent in plain]
     assert all(any("(noted)" in text for _, text, _ in sent) for sent in added)
 

@@ -159,7 +159,7 @@ REMINDED = (
 TAKE_NOTES = ("claude-sonnet-5-5", "claude-opus-5-5")
 
 
-def cached(request: Request) -> tuple[Any, list[Any]]:
+def split_request(request: Request) -> tuple[Any, list[Any]]:
     """A request as the provider caches it: what opens it, and its blocks or messages, without breakpoints."""
     body = request.body
     blocks = [
@@ -182,13 +182,13 @@ def test_a_reminder_leaves_the_cached_prefix_as_it_is(protocol: str, name: str, 
     assert server.refusals == ()
     (number,) = (n for n, request in enumerate(server.requests) if "Automatic note" in request.raw.decode())
     reminded, after = server.requests[number], server.requests[number + 1]
-    (head, blocks), (next_head, next_blocks) = cached(reminded), cached(after)
+    (head, blocks), (next_head, next_blocks) = split_request(reminded), split_request(after)
     assert "Automatic note" in json.dumps(blocks[-1])
     # Some templates know no turn of the user behind a result. A note stands apart only behind a breakpoint, and for
     # models that take notes for a request.
     in_result = protocol == "openai_model" or (not caching and name not in TAKE_NOTES)
     assert "p2 p2" in json.dumps(blocks[-1] if in_result else blocks[-2])
-    assert next_head == head == cached(server.requests[0])[0]
+    assert next_head == head == split_request(server.requests[0])[0]
     assert next_blocks[: len(blocks) - 1] == blocks[:-1]
 
 

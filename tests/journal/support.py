@@ -48,7 +48,7 @@ def begin(directory: Path, records: Iterable[Record] = (), **options: Any) -> Pa
     return journal.path
 
 
-def said(text: str) -> MessageRecord:
+def user_record(text: str) -> MessageRecord:
     """The record of a user's turn."""
     return MessageRecord(message={"role": "user", "content": text})
 

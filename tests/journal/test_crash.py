@@ -13,7 +13,7 @@ from types import FrameType
 
 import pytest
 
-from tests.journal.support import begin, python, said
+from tests.journal.support import begin, python, user_record
 from wane.core.errors import SessionLockedError
 from wane.journal import Journal, MessageRecord, read
 
@@ -45,7 +45,7 @@ def test_a_second_process_is_refused_until_the_first_ends(tmp_path: Path) -> Non
         # What the first one started, a shell command say, lives on and must not keep the lock.
         os.kill(grandchild, 0)
         with Journal.open(path) as journal:
-            journal.append(said("mine now"))
+            journal.append(user_record("mine now"))
     finally:
         os.kill(grandchild, signal.SIGKILL)
         holder.kill()

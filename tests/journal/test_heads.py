@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.journal.support import said
+from tests.journal.support import user_record
 from wane.core.errors import JournalError
 from wane.journal import Journal, SessionInfo, SessionStore, read, utc_now
 from wane.journal.redaction import rewrite, without_messages
@@ -31,7 +31,7 @@ def cwd(tmp_path: Path) -> Path:
 
 def begin(store: SessionStore, cwd: Path, *texts: str) -> Path:
     with store.create(cwd, message_format="openai", fsync=False) as journal:
-        journal.extend([said(text) for text in texts])
+        journal.extend([user_record(text) for text in texts])
     return journal.path
 
 
@@ -57,7 +57,7 @@ def test_a_list_reads_only_what_has_changed(store: SessionStore, cwd: Path) -> N
         *(("one", 1), ("two", 1), ("three", 1), ("four", 2))
     }
     with Journal.open(new, fsync=False) as journal:
-        journal.append(said("still more"))
+        journal.append(user_record("still more"))
     assert next(info.messages for info in store.sessions() if info.path == new) == 3
 
 

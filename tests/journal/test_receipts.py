@@ -87,7 +87,7 @@ def test_a_journal_continued_by_another_process_names_the_same_pieces(
     assert [*sent_requests(as_read([*records, again]))][-1].body == bodies[-1]
 
 
-def changed(value: Any) -> Iterator[Any]:
+def changed_values(value: Any) -> Iterator[Any]:
     """Each JSON value that differs from this one in one place."""
     match value:
         case str():
@@ -96,7 +96,7 @@ def changed(value: Any) -> Iterator[Any]:
             yield value + 1
         case list() | tuple():
             for number, entry in enumerate(value):
-                yield from ([*value[:number], other, *value[number + 1 :]] for other in changed(entry))
+                yield from ([*value[:number], other, *value[number + 1 :]] for other in changed_values(entry))
 
 
 @given(sessions())
@@ -107,7 +107,7 @@ def test_any_change_of_a_request_is_noticed_though_all_checksums_are_made_anew(
     for number, record in enumerate(records):
         if not isinstance(record, RequestRecord):
             continue
-        spoilt = [replace(record, pieces=tuple(pieces)) for pieces in changed(record.pieces)]
+        spoilt = [replace(record, pieces=tuple(pieces)) for pieces in changed_values(record.pieces)]
         spoilt += [replace(record, **{name: f"{getattr(record, name)}0"}) for name in ("digest", "salt", "chain")]
         for other in spoilt:
             states = [request.state for request in sent_requests([*records[:number], other, *records[number + 1 :]])]

@@ -37,7 +37,7 @@ from wane.journal.lines import (
 from wane.journal.records import RECORDS, VERSION, ReminderRecord, RequestRecord
 
 
-def chained(records: Iterable[Header | Record]) -> list[bytes]:
+def chain_lines(records: Iterable[Header | Record]) -> list[bytes]:
     """The lines of a file."""
     lines: list[bytes] = []
     for record in records:
@@ -45,7 +45,7 @@ def chained(records: Iterable[Header | Record]) -> list[bytes]:
     return lines
 
 
-def sealed(data: object, after: int = 0) -> bytes:
+def seal_line(data: object, after: int = 0) -> bytes:
     """A line with a checksum that holds, whatever it says."""
     body = json.dumps(data, separators=(",", ":"))[:-1].encode()
     return body + b',"crc":"%08x"}\n' % crc32(body, after)
@@ -103,7 +103,7 @@ FORMAT = [
 def test_the_format_on_disk_stays_as_it_is() -> None:
     # Files of earlier days hold these lines: change one only together with VERSION, but for a field with a default.
     lines = Path(__file__).with_name("session_v6.jsonl").read_bytes().splitlines(keepends=True)
-    assert chained(FORMAT) == lines
+    assert chain_lines(FORMAT) == lines
     assert {record.kind for record in FORMAT} == {"session", *RECORDS}
 
 
@@ -111,7 +111,7 @@ def test_a_field_that_was_added_later_may_be_missing() -> None:
     usage = UsageRecord(9, 1000, 50, 800, 100, at=NOON)
     written = json.loads(write_line(usage))
     del written["cache_write_hour_tokens"], written["crc"]
-    assert read_record(sealed(written), 0) == usage
+    assert read_record(seal_line(written), 0) == usage
 
 
 @given(records, st.data())
@@ -153,7 +153,7 @@ def test_bytes_of_any_kind_are_no_record(line: bytes) -> None:
 )
 def test_a_whole_line_that_is_not_understood_is_from_another_version(data: object, message: str) -> None:
     with pytest.raises(JournalVersionError, match=message):
-        read_record(sealed(data), 0)
+        read_record(seal_line(data), 0)
 
 
 def test_an_unknown_kind_is_named_even_without_a_checksum() -> None:

@@ -12,7 +12,7 @@ from tests.journal.support import NOON
 from wane.core import EvictedIndex
 from wane.journal import MessageRecord, NoteRecord, PassRecord, Receipts, Record, RequestRecord, sent_requests
 from wane.journal.lines import write_lines
-from wane.journal.receipts import chained
+from wane.journal.receipts import chain_digests
 from wane.journal.redaction import without_messages
 
 SECRET = "The customer Jane Doe lives in 7 Elm Street, and her dog is called Rex."
@@ -115,4 +115,4 @@ def test_a_deletion_can_be_followed_by_another_one_and_by_requests() -> None:
     assert set(states[:-1]) == {"deleted"}
     assert states[-1] == "identical"
     last = [record for record in records if isinstance(record, RequestRecord)][-2:]
-    assert last[1].chain == chained(last[0].chain, last[1].digest)
+    assert last[1].chain == chain_digests(last[0].chain, last[1].digest)

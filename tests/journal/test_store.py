@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.journal.support import NOON, begin, said
+from tests.journal.support import NOON, begin, user_record
 from wane.core.errors import JournalError, SessionNotFoundError
 from wane.journal import Journal, MessageRecord, NoteRecord, Record, SessionStore, default_root
 from wane.journal.titles import TITLE_LENGTH, title_of
@@ -59,8 +59,8 @@ def test_a_list_tells_what_a_session_was_about(store: SessionStore, tmp_path: Pa
     records = [
         NoteRecord("x"),
         MessageRecord(message={"role": "system", "content": "be good"}),
-        said(" fix\n the bug "),
-        said("b"),
+        user_record(" fix\n the bug "),
+        user_record("b"),
     ]
     path = session(store, tmp_path, "abc", *records, age=60)
     (info,) = store.sessions(tmp_path)
@@ -83,16 +83,16 @@ def test_a_list_tells_what_a_session_was_about(store: SessionStore, tmp_path: Pa
 def test_a_command_of_the_client_is_no_title_where_there_are_words(
     store: SessionStore, tmp_path: Path, words: list[str], title: str
 ) -> None:
-    session(store, tmp_path, "abc", *map(said, words))
+    session(store, tmp_path, "abc", *map(user_record, words))
     (info,) = store.sessions(tmp_path)
     assert info.title == title
 
 
 def test_the_last_written_comes_first(store: SessionStore, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
-    session(store, here, "old", said("x"), age=20)
-    session(store, here, "new", said("x"), age=10)
-    session(store, there, "other", said("x"))
+    session(store, here, "old", user_record("x"), age=20)
+    session(store, here, "new", user_record("x"), age=10)
+    session(store, there, "other", user_record("x"))
     session(store, here, "unused")
     assert [info.id for info in store.sessions(here)] == ["unused", "new", "old"]
     assert {info.id for info in store.sessions()} == {"unused", "new", "old", "other"}
@@ -100,8 +100,12 @@ def test_the_last_written_comes_first(store: SessionStore, tmp_path: Path) -> No
 
 
 def test_files_that_cannot_be_read_are_listed_with_their_problem(store: SessionStore, tmp_path: Path) -> None:
-    good = session(store, tmp_path, "good", said("hi"))
-    lines = session(store, tmp_path, "damaged", said("hi"), said("a"), said("b")).read_bytes().splitlines(keepends=True)
+    good = session(store, tmp_path, "good", user_record("hi"))
+    lines = (
+        session(store, tmp_path, "damaged", user_record("hi"), user_record("a"), user_record("b"))
+        .read_bytes()
+        .splitlines(keepends=True)
+    )
     directory = good.parent
     contents = {
         "20260101T000000Z-damaged.jsonl": b"".join([*lines[:2], b"junk\n", *lines[3:]]),
@@ -134,8 +138,8 @@ def test_files_that_cannot_be_read_are_listed_with_their_problem(store: SessionS
 def test_a_session_with_a_problem_is_not_passed_over_in_silence(
     store: SessionStore, tmp_path: Path, before: bytes, after: bytes, problem: str
 ) -> None:
-    session(store, tmp_path, "good", said("hi"), age=60)
-    path = session(store, tmp_path, "bad", said("hi"), said("x"), said("y"))
+    session(store, tmp_path, "good", user_record("hi"), age=60)
+    path = session(store, tmp_path, "bad", user_record("hi"), user_record("x"), user_record("y"))
     path.write_bytes(path.read_bytes().replace(before, after))
     info = store.latest(tmp_path)
     assert info.id == "bad"
@@ -146,16 +150,16 @@ def test_a_session_with_a_problem_is_not_passed_over_in_silence(
 
 @pytest.mark.parametrize("content", [b"", b'{"kind":"session","vers', b"a note\n"], ids=["empty", "torn", "foreign"])
 def test_what_holds_no_session_yet_is_passed_over(store: SessionStore, tmp_path: Path, content: bytes) -> None:
-    good = session(store, tmp_path, "good", said("hi"), age=60)
+    good = session(store, tmp_path, "good", user_record("hi"), age=60)
     (good.parent / "20990101T000000Z-none.jsonl").write_bytes(content)
     (good.parent / "20990101T000000Z-directory.jsonl").mkdir()
     assert store.latest(tmp_path).id == "good"
 
 
 def test_the_latest_may_be_asked_for_by_format(store: SessionStore, tmp_path: Path) -> None:
-    session(store, tmp_path, "mine", said("hi"), age=60)
+    session(store, tmp_path, "mine", user_record("hi"), age=60)
     with store.create(tmp_path, message_format="anthropic", session_id="theirs", fsync=False) as journal:
-        journal.append(said("hi"))
+        journal.append(user_record("hi"))
     assert store.latest(tmp_path).id == "theirs"
     assert store.latest(tmp_path, "openai").id == "mine"
     assert store.latest(tmp_path, "anthropic").format == "anthropic"

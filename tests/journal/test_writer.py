@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.journal.support import NOON, Clock, begin, in_a_child, records, said
+from tests.journal.support import NOON, Clock, begin, in_a_child, records, user_record
 from tests.strategies import times
 from wane.core.errors import JournalError, SessionLockedError, SessionNotFoundError
 from wane.journal import Journal, MessageRecord, NoteRecord, Record, read
@@ -58,17 +58,17 @@ def test_a_new_session_is_named_and_private(tmp_path: Path) -> None:
 
 def test_records_are_stamped_in_utc_to_the_millisecond(tmp_path: Path) -> None:
     elsewhere = datetime(2026, 11, 20, 14, 0, 0, 123_456, tzinfo=timezone(timedelta(hours=2)))
-    path = begin(tmp_path, [said("hi"), NoteRecord("x", at=NOON)], clock=lambda: elsewhere)
+    path = begin(tmp_path, [user_record("hi"), NoteRecord("x", at=NOON)], clock=lambda: elsewhere)
     stamped, given_ = read(path).records
     assert stamped.at == datetime(2026, 11, 20, 12, 0, 0, 123_000, tzinfo=UTC)
     assert given_.at == NOON
 
 
 def test_a_session_goes_on_where_it_ended(tmp_path: Path) -> None:
-    path = begin(tmp_path, [said("one")])
+    path = begin(tmp_path, [user_record("one")])
     for text in ("two", "three"):
         with Journal.open(path) as journal:
-            journal.append(said(text))
+            journal.append(user_record(text))
             journal.commit()
             assert words(path)[-1] == text, "it can be read while it is written"
     assert words(path) == ["one", "two", "three"]
@@ -87,7 +87,7 @@ def test_a_second_journal_is_refused_and_the_first_goes_on(tmp_path: Path) -> No
     with Journal.create(tmp_path, cwd=tmp_path, message_format="openai") as journal:
         with pytest.raises(SessionLockedError, match="another process"):
             Journal.open(journal.path)
-        journal.append(said("still here"))
+        journal.append(user_record("still here"))
     Journal.open(journal.path).close()
     assert len(read(journal.path).records) == 1
 
@@ -97,21 +97,21 @@ def test_a_closed_journal_takes_nothing(tmp_path: Path) -> None:
     journal.close()
     journal.close()
     with pytest.raises(JournalError, match="is closed"):
-        journal.append(said("x"))
+        journal.append(user_record("x"))
     with pytest.raises(JournalError, match="is closed"):
         journal.commit()
 
 
 def test_several_records_are_written_all_or_none(tmp_path: Path) -> None:
     with Journal.open(begin(tmp_path)) as journal:
-        journal.extend((said("a"), said("b")))
+        journal.extend((user_record("a"), user_record("b")))
         before = journal.path.read_bytes()
         odd = NoteRecord(topic="odd", data={"value": object()})
         with pytest.raises(JournalError, match="a record of kind 'note' cannot be written as JSON"):
-            journal.extend((said("c"), odd, said("d")))
+            journal.extend((user_record("c"), odd, user_record("d")))
         journal.extend(())
         assert journal.path.read_bytes() == before
-        journal.append(said("e"))
+        journal.append(user_record("e"))
     texts = [record.message["content"] for record in read(journal.path).records if isinstance(record, MessageRecord)]
     assert texts == ["a", "b", "e"]
 
@@ -127,7 +127,7 @@ def test_others_append_while_a_commit_waits_for_the_disk(tmp_path: Path) -> None
         committer = threading.Thread(target=commit)
         committer.start()
         for number in range(300):
-            journal.append(said(str(number)))
+            journal.append(user_record(str(number)))
         done.set()
         committer.join()
         journal.commit()
@@ -137,7 +137,7 @@ def test_others_append_while_a_commit_waits_for_the_disk(tmp_path: Path) -> None
 @pytest.mark.full
 def test_a_result_of_50_mb_is_a_line_like_any_other(tmp_path: Path) -> None:
     huge = MessageRecord(message={"role": "tool", "content": "0123456789abcde\n" * (50 * 2**20 // 16)})
-    path = begin(tmp_path, [said("before"), huge, said("after")])
+    path = begin(tmp_path, [user_record("before"), huge, user_record("after")])
     with Journal.open(path) as journal:
         _, back, _ = journal.contents.records
         assert isinstance(back, MessageRecord)
@@ -148,7 +148,7 @@ def test_a_result_of_50_mb_is_a_line_like_any_other(tmp_path: Path) -> None:
 
 
 def test_a_record_cut_at_any_byte_is_repaired_and_said(tmp_path: Path) -> None:
-    path = begin(tmp_path, [said("one"), said("two \ud800")])
+    path = begin(tmp_path, [user_record("one"), user_record("two \ud800")])
     whole, kept = path.read_bytes(), read(path).records[:1]
     last = whole.splitlines(keepends=True)[-1]
     size = len(whole) - len(last)
@@ -163,7 +163,7 @@ def test_a_record_cut_at_any_byte_is_repaired_and_said(tmp_path: Path) -> None:
             assert journal.repaired is not None
             assert f"{cut:,} bytes, kept in {aside.name}" in journal.repaired
             assert path.stat().st_size == size
-            journal.append(said("next"))
+            journal.append(user_record("next"))
         assert aside.read_bytes() == last[:cut] + b"\n"
         aside.unlink()
         assert len(read(path).records) == 2
@@ -175,7 +175,7 @@ def test_a_record_cut_at_any_byte_is_repaired_and_said(tmp_path: Path) -> None:
 )
 def test_a_last_line_that_makes_no_sense_is_taken_for_cut_short(tmp_path: Path, tail: bytes) -> None:
     # After a loss of power, a file may end in what the disk happened to hold.
-    path = begin(tmp_path, [said("one")])
+    path = begin(tmp_path, [user_record("one")])
     whole = path.read_bytes()
     for times_torn in (1, 2):  # what was torn earlier is kept too
         path.write_bytes(whole + tail)
@@ -264,12 +264,12 @@ def test_a_full_disk_loses_nothing_but_the_record(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         with Journal.open(path) as journal:
-            journal.append(said("a" * 60_000))
+            journal.append(user_record("a" * 60_000))
             size = path.stat().st_size
             with pytest.raises(JournalError, match=r"cannot write to the session .*: File too large"):
-                journal.append(said("b" * 60_000))
+                journal.append(user_record("b" * 60_000))
             assert path.stat().st_size == size
-            journal.append(said("c"))
+            journal.append(user_record("c"))
 
     path = begin(tmp_path)
     assert in_a_child(fill) == ""

@@ -82,7 +82,7 @@ class Naive:
         if any(slot.index is None and not slot.text and slot.tokens for slot in texts):
             self.unknown += len(missing)
 
-        reads = [self.read_of(path, call.first) for path in self.edited(call.first, call.stop)]
+        reads = [self.read_of(path, call.first) for path in self.edited_paths(call.first, call.stop)]
         needed = [read for read in reads if read >= 0]
         gone = [read for read in needed if read not in whole]
         users = [item for item in before if parts[item].kind is Kind.USER]
@@ -98,7 +98,7 @@ class Naive:
             "invalid_pairs": sum((a in standing) != (b in standing) for a, b in self.pairs() if b < call.first),
         }
 
-    def edited(self, first: int, stop: int) -> list[str]:
+    def edited_paths(self, first: int, stop: int) -> list[str]:
         calls = [part for part in self.session.parts[first:stop] if part.kind is Kind.CALL and part.tool == "edit"]
         return list(dict.fromkeys(json.loads(part.arguments or "")["path"] for part in calls))
 

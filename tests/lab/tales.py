@@ -78,7 +78,7 @@ class Tale:
     def subject(self, overhead: int = 0, summary_tokens: int | None = None) -> Subject:
         return Subject.of(self.material(overhead), summary_tokens)
 
-    def studied(self, overhead: int = 0, path: str = "tale.json", pricing: Pricing = AUTOMATIC) -> Studied:
+    def study_session(self, overhead: int = 0, path: str = "tale.json", pricing: Pricing = AUTOMATIC) -> Studied:
         return Studied(Recording(self.session, path), self.subject(overhead), annotator_of(self.session), pricing)
 
 

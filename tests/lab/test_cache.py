@@ -225,9 +225,9 @@ class Naive:
         size = [self.overhead]
         for slot in view:
             size.append(size[-1] + (tokens[slot] if isinstance(slot, int) else slot.tokens))
-        return self.marked(view, size) if self.rules.breakpoints else self.gridded(view, size)
+        return self.use_marks(view, size) if self.rules.breakpoints else self.use_grid(view, size)
 
-    def gridded(self, view: list[Slot], size: list[int]) -> CacheUse:
+    def use_grid(self, view: list[Slot], size: list[int]) -> CacheUse:
         same = 0
         for entry, expires in self.entries.items():
             if expires >= self.now:
@@ -241,7 +241,7 @@ class Naive:
         written = size[-1] - read
         return CacheUse(read, written, 0)
 
-    def marked(self, view: list[Slot], size: list[int]) -> CacheUse:
+    def use_marks(self, view: list[Slot], size: list[int]) -> CacheUse:
         last = len(view)
         marks = [mark for mark in sorted({0, last}) if size[mark] >= self.rules.minimum]
         reached = [end for mark in marks for end in self.positions(view, mark)]

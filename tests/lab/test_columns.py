@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.test_report import Page, compared, page  # noqa: F401 - fixtures
+from tests.lab.test_report import Page, page, tale_comparison  # noqa: F401 - fixtures
 from wane.cli.lab.replay import REPLAYED, SWEPT_COLUMNS
 from wane.lab.columns import COLUMNS, SWEPT, Column
 from wane.lab.figures import Totals
@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "lab"
 EVERY = (*COLUMNS, *SWEPT)
 
 
-def documented() -> list[tuple[str, str]]:
+def documented_columns() -> list[tuple[str, str]]:
     """Names and keys in the table of columns."""
     text = (DOCS / "replay.md").read_text(encoding="utf-8")
     table = text[text.index("| column | JSON |") :].split("\n\n", 1)[0]
@@ -24,7 +24,7 @@ def documented() -> list[tuple[str, str]]:
 
 
 def test_the_docs_explain_every_column_by_its_heading() -> None:
-    assert sorted(documented()) == sorted((column.title, column.key) for column in EVERY)
+    assert sorted(documented_columns()) == sorted((column.title, column.key) for column in EVERY)
 
 
 def test_json_has_every_column_by_its_key() -> None:

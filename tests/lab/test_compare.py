@@ -41,7 +41,7 @@ from wane.prices import CacheUse, Cost
 from wane.strategies.base import Settings
 from wane.strategies.registry import STRATEGY_NAMES
 
-STUDIED = [working(40, 100, "long").studied(), working(20, 60, "short").studied()]
+STUDIED = [working(40, 100, "long").study_session(), working(20, 60, "short").study_session()]
 COSTLY = [replace(it, pricing=WRITTEN) for it in STUDIED]
 SETTINGS = Settings(budget=1500)
 
@@ -105,14 +105,14 @@ class TestPrices:
     def test_the_model_of_the_most_calls_counts(self) -> None:
         session = working(3).session
         usual = Pricing.of("anthropic:claude-sonnet-4-5")
-        nameless = Pricing.recorded(session, usual)
+        nameless = Pricing.of_recording(session, usual)
         assert (nameless.prices, nameless.own) == (usual.prices, False)
         models = ["claude-haiku-4-5-20251001", *["claude-opus-4-5-20251101"] * (len(session.calls) - 1)]
         named = [replace(call, model=model) for call, model in zip(session.calls, models, strict=True)]
-        pricing = Pricing.recorded(replace(session, calls=named), usual)
+        pricing = Pricing.of_recording(replace(session, calls=named), usual)
         assert (pricing.prices.name, pricing.own) == ("anthropic:claude-opus-4-5", True)
         unknown = [replace(call, model="nobody-knows-it") for call in session.calls]
-        pricing = Pricing.recorded(replace(session, calls=unknown), usual)
+        pricing = Pricing.of_recording(replace(session, calls=unknown), usual)
         assert (pricing.prices, pricing.own) == (usual.prices, False)
         assert [pricing.prices_for(call) for call in unknown] == [None] * len(unknown)
 
@@ -201,7 +201,7 @@ class TestCompare:
     def test_who_annotates_is_told_by_session(self) -> None:
         marked = working(4, name="marked")
         marked.calls("d", 5, "delimiter", action="start", name="look-around", type="expl").result("d", 2)
-        studied = [marked.says(5).studied(), working(4).studied()]
+        studied = [marked.says(5).study_session(), working(4).study_session()]
         data = compare(studied, ["cwl"], SETTINGS, InProcess()).to_dict()
         assert [it["annotation"] for it in data["sessions"]] == ["agent", "inferred"]
 
@@ -337,7 +337,7 @@ class TestTune:
         assert (between.chosen.budget, "budget" in between.edges) == (best, False)
 
     def test_sessions_that_fill_no_window_leave_the_defaults(self) -> None:
-        done = tune([Tale().user(10).says(5).studied(pricing=WRITTEN)], Settings(), InProcess())
+        done = tune([Tale().user(10).says(5).study_session(pricing=WRITTEN)], Settings(), InProcess())
         assert done.unfilled
         assert (done.chosen.budget, done.chosen.policy) == (DEFAULT_BUDGET, Policy())
         assert done.config() == ""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.lab.readers.promises import SESSIONS, needs_sessions
 from wane import Kind, chars
 from wane.formats.base import Part
-from wane.lab.counting import LEAST_RATIO, MOST_RATIO, WRAPPING, Material, breaks, count, relative_errors, reported
+from wane.lab.counting import LEAST_RATIO, MOST_RATIO, WRAPPING, Material, breaks, count, find_reported, relative_errors
 from wane.lab.readers import join, read_session
 from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import SessionBuilder
@@ -72,7 +72,7 @@ def test_small_parts_may_cost_what_wraps_them() -> None:
 def test_calls_whose_input_was_not_reported_are_passed_over() -> None:
     material = count(session(1_000, None, 0, 2_800))
     assert tokens(material)[1:10] == [150, 150, 300] * 3
-    assert reported(material.session) == [(1, 1_000), (10, 2_800)]
+    assert find_reported(material.session) == [(1, 1_000), (10, 2_800)]
 
 
 @pytest.mark.parametrize("broken", ["compactions", "evictions", "starts", "reasoning_cleared"])
@@ -138,7 +138,7 @@ def test_every_growth_that_can_be_is_met_exactly(totals: list[int | None], size:
     assert all(item.tokens >= 0 for item in material.items)
     assert material.overhead >= 0
     assert material == count(replace(recorded))
-    known = reported(recorded)
+    known = find_reported(recorded)
     for (first, before), (stop, after) in pairwise(known):
         estimate = sum(part.item(chars, 0).tokens for part in recorded.parts[first:stop])
         if LEAST_RATIO * estimate <= after - before <= MOST_RATIO * estimate + WRAPPING * (stop - first):

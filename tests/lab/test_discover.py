@@ -13,7 +13,7 @@ import zstandard
 
 from tests.lab.readers import test_kindred
 from tests.lab.readers.promises import SESSIONS, needs_sessions
-from tests.lab.readers.test_recordings import RECORDINGS, goose_database, loaded, opencode_database
+from tests.lab.readers.test_recordings import RECORDINGS, goose_database, load_recording, opencode_database
 from tests.lab.readers.writing import Line, write_lines
 from wane.lab.discover import LOOKED_AT, SessionFile, find_sessions, look_into, matching, short_ids
 
@@ -108,8 +108,8 @@ def test_sessions_in_databases_and_of_newer_agents_are_found_and_have_short_ids(
     data = tmp_path / ".local" / "share"
     for folder in ("opencode", "goose/sessions"):
         (data / folder).mkdir(parents=True)
-    opencode_database(data / "opencode" / "opencode.db", loaded("opencode.json"))
-    goose = goose_database(data / "goose" / "sessions" / "sessions.db", loaded("goose.json"))
+    opencode_database(data / "opencode" / "opencode.db", load_recording("opencode.json"))
+    goose = goose_database(data / "goose" / "sessions" / "sessions.db", load_recording("goose.json"))
 
     found = find_sessions({}, tmp_path)
     assert [(file.agent, short) for file, short in zip(found, short_ids(found), strict=True)] == [

@@ -31,9 +31,9 @@ from wane.strategies.base import Settings
 from wane.strategies.registry import STRATEGY_NAMES
 
 STUDIED = [
-    working(40, 100, "long").studied(),
-    working(9, 50, "short").studied(),
-    Tale("tiny").user(5).says(5).studied(),
+    working(40, 100, "long").study_session(),
+    working(9, 50, "short").study_session(),
+    Tale("tiny").user(5).says(5).study_session(),
 ]
 SUBJECTS = [it.subject for it in STUDIED]
 SETTINGS = Settings(budget=1500, annotate="infer")

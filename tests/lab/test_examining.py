@@ -37,7 +37,7 @@ def gathered_by(store: FileStore, *paths: Path, workers: int = 1) -> Gathered:
         return gather(paths, sidechains=True, reader=examiner)
 
 
-def told(gathered: Gathered) -> list[Any]:
+def list_findings(gathered: Gathered) -> list[Any]:
     """All that `wane doctor` says of sessions."""
     said: list[Any] = []
     for entry in gathered.recordings:
@@ -53,17 +53,19 @@ def told(gathered: Gathered) -> list[Any]:
 @pytest.mark.parametrize("folder", EVERY_FOLDER, ids=lambda folder: folder.name)
 def test_examined_alone_and_kept_sessions_have_the_figures_of_whole_ones(folder: Path, tmp_path: Path) -> None:
     store = FileStore(tmp_path / "kept.sqlite")
-    whole = told(gather([folder], sidechains=True))
-    assert told(gathered_by(store, folder)) == whole
-    assert told(gathered_by(store, folder)) == whole, "from what was kept"
-    assert told(gathered_by(FileStore(None), folder)) == whole
+    whole = list_findings(gather([folder], sidechains=True))
+    assert list_findings(gathered_by(store, folder)) == whole
+    assert list_findings(gathered_by(store, folder)) == whole, "from what was kept"
+    assert list_findings(gathered_by(FileStore(None), folder)) == whole
 
 
 @needs_sessions
 def test_several_processes_tell_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examining, "_ALONE", 0)
     folders = [SESSIONS / "pi", SESSIONS / "copilot-cli"]
-    assert told(gathered_by(FileStore(None), *folders, workers=2)) == told(gather(folders, sidechains=True))
+    assert list_findings(gathered_by(FileStore(None), *folders, workers=2)) == list_findings(
+        gather(folders, sidechains=True)
+    )
 
 
 def lines_of(*answers: tuple[str, int, int, int], words: str = "Go on.") -> list[dict[str, Any]]:
@@ -105,9 +107,9 @@ def test_of_random_sessions_that_copy_each_others_calls_it_tells_the_same(
         if int(more.stem) >= len(sessions):
             more.unlink()
     store = FileStore(tmp_path / "kept.sqlite")
-    whole = told(gather([folder], sidechains=True))
+    whole = list_findings(gather([folder], sidechains=True))
     for _ in range(2):
-        assert told(gathered_by(store, folder)) == whole
+        assert list_findings(gathered_by(store, folder)) == whole
 
 
 def test_a_file_that_changed_is_read_again_and_one_that_did_not_is_not(tmp_path: Path) -> None:
@@ -117,7 +119,7 @@ def test_a_file_that_changed_is_read_again_and_one_that_did_not_is_not(tmp_path:
     status, content = path.stat(), path.read_bytes()
     path.write_bytes(b" " * len(content))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert told(gathered_by(store, path)) == told(before)
+    assert list_findings(gathered_by(store, path)) == list_findings(before)
     write_lines(path, *lines_of(("m1", 0, 9_000, 5), ("m2", 0, 9_500, 5), ("m3", 0, 9_900, 5)))
     (entry,) = gathered_by(store, path).recordings
     assert len(entry.session.calls) == 3
@@ -176,11 +178,11 @@ def test_a_file_that_is_named_and_of_no_format_is_refused(tmp_path: Path) -> Non
 def test_what_was_kept_in_another_form_is_read_again(tmp_path: Path) -> None:
     path, kept = tmp_path / "a.jsonl", tmp_path / "kept.sqlite"
     write_lines(path, *lines_of(("m1", 0, 9_000, 5), ("m2", 0, 9_500, 5)))
-    whole = told(gathered_by(FileStore(kept), path))
+    whole = list_findings(gathered_by(FileStore(kept), path))
     for damaged in ([{"name": "a"}], [7], {"a": 1}, [{**json.loads(rows_in(kept)[0])[0], "calls": [[1]]}]):
         with closing(sqlite3.connect(kept)) as database, database:
             database.execute("UPDATE kept SET figures = ?", (zlib.compress(json.dumps(damaged).encode()),))
-        assert told(gathered_by(FileStore(kept), path)) == whole
+        assert list_findings(gathered_by(FileStore(kept), path)) == whole
 
 
 def test_calls_that_count_for_another_session_are_left_out_of_what_was_kept(tmp_path: Path) -> None:
@@ -189,6 +191,9 @@ def test_calls_that_count_for_another_session_are_left_out_of_what_was_kept(tmp_
     write_lines(tmp_path / "b.jsonl", *lines_of(*answers))
     store = FileStore(tmp_path / "kept.sqlite")
     gathered_by(store, tmp_path / "b.jsonl")
-    alone, both = told(gathered_by(store, tmp_path / "b.jsonl"))[0], told(gathered_by(store, tmp_path))[0]
+    alone, both = (
+        list_findings(gathered_by(store, tmp_path / "b.jsonl"))[0],
+        list_findings(gathered_by(store, tmp_path))[0],
+    )
     assert [(entry[0]["compared"], len(entry[0]["rewrites"])) for entry in alone] == [(2, 2)]
     assert [(entry[0]["compared"], len(entry[0]["rewrites"])) for entry in both] == [(1, 1), (1, 1)]

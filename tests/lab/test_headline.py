@@ -31,16 +31,16 @@ from wane.strategies.base import Settings
 
 @pytest.fixture
 def studied() -> Studied:
-    return working(40, 100).studied()
+    return working(40, 100).study_session()
 
 
-def simulated(studied: Studied, budget: int, strategy: str = "cwl", pricing: Pricing = AUTOMATIC) -> Simulated:
+def simulate_session(studied: Studied, budget: int, strategy: str = "cwl", pricing: Pricing = AUTOMATIC) -> Simulated:
     settings = Settings(budget=budget, annotate=studied.annotate)
     replay, baseline = (Job(0, name, settings, pricing).run(studied.subject) for name in (strategy, "none"))
     return Simulated(replay, baseline, pricing)
 
 
-def recorded(material: Material, usage: Usage, unreported: int = 0) -> Material:
+def with_usage(material: Material, usage: Usage, unreported: int = 0) -> Material:
     """The session with one usage at every call, without any at the first `unreported` of them."""
     calls = [replace(call, usage=usage) for call in material.session.calls]
     calls[:unreported] = [replace(call, usage=None) for call in calls[:unreported]]
@@ -64,7 +64,7 @@ def dearer(totals: Totals) -> Totals:
 
 
 def test_without_recorded_usage_it_says_that_both_sides_are_simulated(studied: Studied) -> None:
-    other = simulated(studied, 1_500)
+    other = simulate_session(studied, 1_500)
     before, after = other.baseline.totals.dollars, other.replay.totals.full_cost
     headline = headline_of(studied.subject.material, other)
     assert headline.text.startswith(
@@ -75,7 +75,7 @@ def test_without_recorded_usage_it_says_that_both_sides_are_simulated(studied: S
 
 
 def test_it_says_how_much_stayed_in_view_and_what_fetching_the_rest_costs(studied: Studied) -> None:
-    other = simulated(studied, 1_500)
+    other = simulate_session(studied, 1_500)
     totals = replace(other.replay.totals, reread_cost=1_000.0)
     loss = replace(totals.loss, uses=10, in_view=7, in_view_at_best=7, reread=Reread(3, 100))
     totals = replace(totals, loss=loss)
@@ -88,22 +88,22 @@ def test_it_says_how_much_stayed_in_view_and_what_fetching_the_rest_costs(studie
 
 
 def test_a_lost_turn_is_not_passed_over(studied: Studied) -> None:
-    other = simulated(studied, 1_500, "truncate")
+    other = simulate_session(studied, 1_500, "truncate")
     loss = other.replay.totals.loss
     detail = headline_of(studied.subject.material, other).detail
     assert f"{loss.user_turns_lost} of the user's {loss.user_turns} turns left the view." in detail
-    whole = headline_of(studied.subject.material, simulated(studied, 1_500)).detail
+    whole = headline_of(studied.subject.material, simulate_session(studied, 1_500)).detail
     assert f"Every view held all of the user's turns so far ({loss.user_turns})." in whole
     silent = Tale().system(20).calls("a", 10).result("a", 3_000).says(5).calls("b", 9).result("b", 3_000).says(5)
-    text = headline_of(silent.studied().subject.material, simulated(silent.studied(), 3_500)).detail
+    text = headline_of(silent.study_session().subject.material, simulate_session(silent.study_session(), 3_500)).detail
     assert "turns" not in text  # nobody said anything
 
 
 def test_a_call_without_usage_is_on_neither_side(studied: Studied) -> None:
-    other = simulated(studied, 1_500)
+    other = simulate_session(studied, 1_500)
     calls = len(studied.subject.material.session.calls)
     dear = Usage(int(1.5 * other.replay.totals.full_cost / calls), 1, 0, 0)
-    known = recorded(studied.subject.material, dear, unreported=1)
+    known = with_usage(studied.subject.material, dear, unreported=1)
     other = beside(other, known)
     cost, after = account_of(known.session, known.output_tokens, AUTOMATIC).at_least, other.replay.totals.beside
     assert after < cost < other.baseline.totals.beside
@@ -116,8 +116,8 @@ def test_a_call_without_usage_is_on_neither_side(studied: Studied) -> None:
 
 
 def test_a_recording_without_a_cache_is_not_set_beside_a_simulation_with_one(studied: Studied) -> None:
-    known = recorded(studied.subject.material, Usage(10_000, 0, 0, 1))
-    other = beside(simulated(studied, 1_500), known)
+    known = with_usage(studied.subject.material, Usage(10_000, 0, 0, 1))
+    other = beside(simulate_session(studied, 1_500), known)
     headline = headline_of(known, other)
     assert account_of(known.session, known.output_tokens, AUTOMATIC).complete
     assert headline.text.startswith(f"{dollars(other.baseline.totals.dollars)} if nothing is evicted, simulated → ")
@@ -125,14 +125,14 @@ def test_a_recording_without_a_cache_is_not_set_beside_a_simulation_with_one(stu
 
 def test_cache_misses_that_no_strategy_causes_make_the_saving_a_range(studied: Studied) -> None:
     """The recording lost its cache once, without a compaction: with Wane that may have happened, too."""
-    material = recorded(studied.subject.material, Usage(10, 90_000, 0, 0))
+    material = with_usage(studied.subject.material, Usage(10, 90_000, 0, 0))
     calls = list(material.session.calls)
     calls[40] = replace(calls[40], usage=Usage(90_010, 0, 0, 0))
     lost = replace(material, session=replace(material.session, calls=calls))
-    other = beside(simulated(studied, 1_500), lost)
+    other = beside(simulate_session(studied, 1_500), lost)
     baselines = Baselines.of(lost, AUTOMATIC, other.baseline)
     prices = AUTOMATIC.prices
-    assert baselines.missed == pytest.approx(prices.repeated(89_984, CacheUse(0, 0, 90_010), None), rel=0.01)
+    assert baselines.missed == pytest.approx(prices.repeated_cost(89_984, CacheUse(0, 0, 90_010), None), rel=0.01)
     before = Baseline(10 * baselines.missed, "as recorded", missed=baselines.missed, recorded=True)
     totals = replace(other.replay.totals, beside=6 * baselines.missed)
     assert before.saving(totals) == (pytest.approx(0.3), pytest.approx(0.4))
@@ -157,10 +157,10 @@ MADE = ModelCall(0, 0)
 def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(
     studied: Studied, left: dict[str, Any], words: str
 ) -> None:
-    other = simulated(studied, 1_500)
+    other = simulate_session(studied, 1_500)
     after, unevicted = other.replay.totals.full_cost, other.baseline.totals.dollars
     calls = len(studied.recording.session.calls)
-    whole = recorded(studied.subject.material, Usage(int(1.2 * after / calls), 1, output=0))
+    whole = with_usage(studied.subject.material, Usage(int(1.2 * after / calls), 1, output=0))
     known = replace(whole, session=replace(whole.session, **left))
     other = beside(other, known)
     cost = account_of(known.session, known.output_tokens, AUTOMATIC).at_least
@@ -185,7 +185,7 @@ def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(
 class TestUnknownPrices:
     """One rule: what was recorded is priced by its own models alone, and a simulation says whose prices it takes."""
 
-    def studied(self, models: list[str | None], usage: Usage) -> Studied:
+    def study_models(self, models: list[str | None], usage: Usage) -> Studied:
         session = working(40, 100).session
         calls = [
             replace(call, usage=usage, model=models[number % len(models)]) for number, call in enumerate(session.calls)
@@ -195,11 +195,11 @@ class TestUnknownPrices:
         return studied
 
     def test_of_all_calls_leave_the_recorded_cost_unknown(self) -> None:
-        studied = self.studied(["nobody-knows-it"], Usage(100_000, output=10))
+        studied = self.study_models(["nobody-knows-it"], Usage(100_000, output=10))
         calls = len(studied.recording.session.calls)
         recorded = Recorded.of(studied.subject.material, studied.pricing, 1_500)
         assert (recorded.complete, recorded.account.priced) == (False, 0)
-        headline = headline_of(studied.subject.material, simulated(studied, 1_500, pricing=studied.pricing))
+        headline = headline_of(studied.subject.material, simulate_session(studied, 1_500, pricing=studied.pricing))
         assert "as recorded" not in headline.text
         why = f"no prices are known for the {calls} calls of nobody-knows-it"
         assert headline.detail.startswith(f"The recorded cost is not known ({why}); ")
@@ -215,11 +215,11 @@ class TestUnknownPrices:
     )
     def test_of_some_calls_make_it_a_bound_that_is_not_compared(self, other: str | None, words: str) -> None:
         known = "claude-opus-4-5"
-        studied = self.studied([known, "claude-haiku-4-5", known, other], Usage(100_000, output=10))
+        studied = self.study_models([known, "claude-haiku-4-5", known, other], Usage(100_000, output=10))
         material, pricing = studied.subject.material, studied.pricing
         calls = len(material.session.calls)
         priced = calls - len(material.session.calls[3::4])
-        replays = simulated(studied, 1_500, pricing=pricing)
+        replays = simulate_session(studied, 1_500, pricing=pricing)
         headline = headline_of(material, replays)
         assert f"{dollars(replays.baseline.totals.dollars)} if nothing is evicted, simulated → " in headline.text
         why = words.format(f"{calls - priced} calls")
@@ -236,7 +236,7 @@ class TestUnknownPrices:
 
 def test_a_call_without_a_time_costs_at_least_the_lowest_price_of_its_model(studied: Studied) -> None:
     usage = Usage(100_000, output=1_000)
-    material = recorded(studied.subject.material, usage)
+    material = with_usage(studied.subject.material, usage)
     calls = len(material.session.calls)
     pricing = replace(AUTOMATIC, models=None, prices=Prices.of("deepseek:deepseek-chat"))
     day, night = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (12, 20))
@@ -255,8 +255,8 @@ def test_a_call_without_a_time_costs_at_least_the_lowest_price_of_its_model(stud
 
 
 def test_where_nothing_is_saved_it_says_so(studied: Studied) -> None:
-    cheap = recorded(studied.subject.material, Usage(1, 1, 0, 1))
-    other = beside(simulated(studied, 1_500), cheap)
+    cheap = with_usage(studied.subject.material, Usage(1, 1, 0, 1))
+    other = beside(simulate_session(studied, 1_500), cheap)
     headline = headline_of(cheap, other)
     assert headline.text.startswith("No saving here: $")
     assert " as recorded; " in headline.detail
@@ -269,8 +269,8 @@ def test_where_nothing_is_saved_it_says_so(studied: Studied) -> None:
 
 
 def test_cache_misses_of_the_recording_are_not_told_as_savings(studied: Studied) -> None:
-    dear = recorded(studied.subject.material, Usage(1_000_000, 1, 0, 1))
-    other = beside(simulated(studied, 1_500), dear)
+    dear = with_usage(studied.subject.material, Usage(1_000_000, 1, 0, 1))
+    other = beside(simulate_session(studied, 1_500), dear)
     headline = headline_of(dear, other)
     assert headline.text.startswith(f"{dollars(other.baseline.totals.dollars)} if nothing is evicted, simulated → ")
     assert (
@@ -281,7 +281,7 @@ def test_cache_misses_of_the_recording_are_not_told_as_savings(studied: Studied)
 def test_two_figures_never_bear_one_name(studied: Studied) -> None:
     """What a client states differs by a cent from the price list: for an answer that broke off it knew more."""
     model = "openai:gpt-4o-mini"
-    material = recorded(studied.subject.material, Usage(10_000, 90_000, 0, 1))
+    material = with_usage(studied.subject.material, Usage(10_000, 90_000, 0, 1))
     session = material.session
     calls = [replace(call, model="gpt-4o-mini", provider="openai") for call in session.calls]
     material = replace(material, session=replace(session, calls=calls))
@@ -290,7 +290,7 @@ def test_two_figures_never_bear_one_name(studied: Studied) -> None:
     for more, label in ((0.0, "as recorded"), (0.002, "as recorded, at list prices")):
         first = replace(calls[0], cost=listed / len(calls) + more)
         stated = replace(material, session=replace(material.session, calls=[first, *calls[1:]]))
-        other = beside(simulated(studied, 1_500, pricing=pricing), stated)
+        other = beside(simulate_session(studied, 1_500, pricing=pricing), stated)
         lowest = Baselines.of(stated, pricing, replace(other.baseline, totals=dearer(other.baseline.totals))).lowest()
         assert str(lowest) == f"{dollars(listed)} {label}"
         paid = Recorded.of(stated, pricing, 1_500).paid
@@ -298,7 +298,7 @@ def test_two_figures_never_bear_one_name(studied: Studied) -> None:
 
 
 def test_calls_beside_the_conversation_are_named_where_they_are_counted(studied: Studied) -> None:
-    material = recorded(studied.subject.material, Usage(10_000, 90_000, 0, 1))
+    material = with_usage(studied.subject.material, Usage(10_000, 90_000, 0, 1))
     assert not Recorded.of(material, AUTOMATIC, 1_500).bounds
     alone = Recorded.of(material, AUTOMATIC, 1_500).paid
     material.session.asides.append(ModelCall(5, 5, Usage(1_000_000, 0, 0, 1)))
@@ -308,7 +308,7 @@ def test_calls_beside_the_conversation_are_named_where_they_are_counted(studied:
 
 @pytest.mark.parametrize("provider", ["azure", "google-vertex-anthropic", "gcp_vertex_ai"])
 def test_where_a_price_goes_by_an_unrecorded_region_it_is_a_lower_bound(studied: Studied, provider: str) -> None:
-    material = recorded(studied.subject.material, Usage(10_000, 90_000, 0, 1))
+    material = with_usage(studied.subject.material, Usage(10_000, 90_000, 0, 1))
     session = material.session
     elsewhere = [replace(call, provider=provider) for call in session.calls]
     known = Recorded.of(material, AUTOMATIC, 1_500)
@@ -320,7 +320,7 @@ def test_where_a_price_goes_by_an_unrecorded_region_it_is_a_lower_bound(studied:
     assert bound.bounds == f"{calls} calls at the lowest price of the provider"
     assert bound.account.describe() == f"at least {dollars(known.paid)}"
     whole = replace(material, session=replace(session, calls=elsewhere))
-    before = beside(simulated(studied, 1_500), whole)
+    before = beside(simulate_session(studied, 1_500), whole)
     described = Baselines.of(whole, AUTOMATIC, before.baseline).describe()
     assert described.startswith(f"at least {dollars(known.paid)} as recorded ({calls} calls at the lowest price")
     money = money_of(whole, AUTOMATIC)
@@ -332,7 +332,7 @@ def test_where_a_price_goes_by_an_unrecorded_region_it_is_a_lower_bound(studied:
 
 @pytest.mark.parametrize("told_by", ["recording", "price list"])
 def test_what_no_window_could_hold_is_no_baseline(studied: Studied, told_by: str) -> None:
-    material, other = studied.subject.material, simulated(studied, 1_500)
+    material, other = studied.subject.material, simulate_session(studied, 1_500)
     largest = other.baseline.totals.peak
     if told_by == "recording":
         material = replace(material, session=replace(material.session, window=largest - 1))
@@ -343,20 +343,20 @@ def test_what_no_window_could_hold_is_no_baseline(studied: Studied, told_by: str
     assert "there is no cost without Wane to compare it with" in headline.text
     impossible = f"which was not possible: {largest:,} tokens, and the window holds {largest - 1:,}"
     assert f"if nothing is evicted, simulated, {impossible}." in headline.detail
-    dear = recorded(material, Usage(1_000_000, 1, 0, 1))
+    dear = with_usage(material, Usage(1_000_000, 1, 0, 1))
     assert "as recorded → " in headline_of(dear, beside(other, dear)).text
 
 
 def test_a_session_that_fits_is_left_alone() -> None:
-    studied = working(4, 20).studied()
-    headline = headline_of(studied.subject.material, simulated(studied, 50_000))
+    studied = working(4, 20).study_session()
+    headline = headline_of(studied.subject.material, simulate_session(studied, 50_000))
     assert headline.text == "This session fits into 50,000 tokens: Wane would have evicted nothing"
     assert headline.detail == ""
 
 
 def test_a_cost_without_output_that_was_not_reported_is_a_bound(studied: Studied) -> None:
     """A count of its text may be too high: it stands beside the bound, and in the comparison, which says so."""
-    material = recorded(studied.subject.material, Usage(100, 2_000, 300))
+    material = with_usage(studied.subject.material, Usage(100, 2_000, 300))
     calls = len(material.session.calls)
     account = account_of(material.session, material.output_tokens, WRITTEN)
     assert (account.estimated, account.output_tokens) == (calls, sum(material.output_tokens))
@@ -367,7 +367,7 @@ def test_a_cost_without_output_that_was_not_reported_is_a_bound(studied: Studied
     assert account.at_least == pytest.approx(least.at_least)
     assert account.cost is None
     assert account.guessed > 0
-    other = simulated(studied, 1_500)
+    other = simulate_session(studied, 1_500)
     headline = headline_of(material, other)
     about = (
         f"without the output of {calls} calls, which was not recorded (about {dollars(account.guessed)} by its text)"
@@ -398,8 +398,8 @@ def test_a_replay_ends_with_what_the_headline_says(name: str) -> None:
 
 
 def test_a_replay_of_what_wane_managed_says_what_it_counts_twice(studied: Studied) -> None:
-    material = recorded(studied.subject.material, Usage(10, 500, 0, 5))
-    other = simulated(studied, 1_500)
+    material = with_usage(studied.subject.material, Usage(10, 500, 0, 5))
+    other = simulate_session(studied, 1_500)
     totals = replace(other.replay.totals, reread_cost=100.0)
     plain = verdict(Baselines.of(material, AUTOMATIC, other.baseline), totals, "cwl")
     assert f"{dollars(totals.dollars + 100)} with cwl, simulated with fetching again" in plain
@@ -415,9 +415,9 @@ def test_a_replay_of_what_wane_managed_says_what_it_counts_twice(studied: Studie
 
 
 def test_what_wane_managed_tells_what_marks_cost_and_eviction_saved(studied: Studied) -> None:
-    material = recorded(studied.subject.material, Usage(10, 500, 0, 5))
+    material = with_usage(studied.subject.material, Usage(10, 500, 0, 5))
     material.session.evictions.append(Eviction(20, (4, 5), 1_500, 900))
-    other = simulated(studied, 1_500, "none")
+    other = simulate_session(studied, 1_500, "none")
     money, spent = (
         money_of(material, AUTOMATIC),
         account_of(material.session, material.output_tokens, AUTOMATIC).at_least,
@@ -434,5 +434,5 @@ def test_what_wane_managed_tells_what_marks_cost_and_eviction_saved(studied: Stu
     material.session.evictions.append(Eviction(30, (6, 7), 1_500, 900))
     silent = replace(material, session=replace(material.session, calls=studied.recording.session.calls))
     assert headline_of(silent, other).text.startswith("Wane ran 2 passes; no usage with a known price was recorded. ")
-    some = recorded(material, Usage(10, 500, 0, 5), unreported=1)
+    some = with_usage(material, Usage(10, 500, 0, 5), unreported=1)
     assert headline_of(some, other).text.startswith("Wane ran 2 passes, at least $")

@@ -17,7 +17,7 @@ from wane.core import Kind
 from wane.formats.base import Part
 from wane.identifiers import candidates, identifiers, spoken
 from wane.lab.loss import CallLoss, Index, Loss, LossTotals, Reread
-from wane.lab.loss.index import Touched, touched
+from wane.lab.loss.index import Touched, touched_files
 from wane.lab.readers import join, read_session
 from wane.lab.session import ModelCall, RecordedSession
 from wane.strategies.base import Slot, Substitute
@@ -56,7 +56,7 @@ def call(call_id: str, tool: str, **arguments: Any) -> Part:
     return Part(Kind.CALL, call_id=call_id, tool=tool, arguments=json.dumps(arguments))
 
 
-def observed(story: Story, *views: Iterable[Slot]) -> list[CallLoss]:
+def observe_views(story: Story, *views: Iterable[Slot]) -> list[CallLoss]:
     loss = story.loss()
     return [loss.observe(number, list(view)) for number, view in enumerate(views)]
 
@@ -166,11 +166,11 @@ def edit_story() -> Story:
 
 
 def test_an_edit_is_grounded_by_the_latest_read() -> None:
-    edits = [(loss.edits, loss.grounded) for loss in observed(edit_story(), [0], [0, 1, 2], [0, 3, 4])]
+    edits = [(loss.edits, loss.grounded) for loss in observe_views(edit_story(), [0], [0, 1, 2], [0, 3, 4])]
     assert edits == [(0, 0), (0, 0), (1, 1)]
-    assert observed(edit_story(), [0], [0], [0, 1, 2])[-1].grounded == 0
+    assert observe_views(edit_story(), [0], [0], [0, 1, 2])[-1].grounded == 0
     shortened = Substitute("tw", 1, 4)
-    assert observed(edit_story(), [0], [0], [0, 1, 2, 3, shortened])[-1].grounded == 0
+    assert observe_views(edit_story(), [0], [0], [0, 1, 2, 3, shortened])[-1].grounded == 0
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_an_edit_is_grounded_by_the_latest_read() -> None:
     ],
 )
 def test_shell_commands_show_and_edit_files(command: str, touches: Touched) -> None:
-    assert touched(call("1", "bash", command=command)) == touches
+    assert touched_files(call("1", "bash", command=command)) == touches
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_shell_commands_show_and_edit_files(command: str, touches: Touched) -> N
     ],
 )
 def test_tools_show_and_edit_files(part: Part, touches: Touched) -> None:
-    assert touched(part) == touches
+    assert touched_files(part) == touches
 
 
 # Re-reading
@@ -232,7 +232,7 @@ def reread_story() -> Story:
 def test_what_is_gone_is_fetched_once_while_the_copy_would_stand() -> None:
     story = reread_story()  # results: 2, 5, 8, 11
     views = [[0], [0], [0, 4, 5], [0, 4, 5, 7, 8], [0, 4, 5, 7, 8, 10, 11]]
-    assert [loss.reread for loss in observed(story, *views)] == [
+    assert [loss.reread for loss in observe_views(story, *views)] == [
         Reread(), Reread(1, 10), Reread(), Reread(), Reread()
     ]  # fmt: skip
 
@@ -240,19 +240,19 @@ def test_what_is_gone_is_fetched_once_while_the_copy_would_stand() -> None:
 def test_a_copy_stands_until_a_result_follows_it() -> None:
     story = Story().user("go").says(call("r", "ls")).result("parse_header", "r")
     story.says("parse_header", call("n", "ls")).says("parse_header").result("nothing", "n")
-    assert [loss.reread.results for loss in observed(story, [0], [0], [0])] == [0, 1, 0]
+    assert [loss.reread.results for loss in observe_views(story, [0], [0], [0])] == [0, 1, 0]
 
 
 def test_a_copy_goes_with_the_first_result_after_it() -> None:
     story = reread_story()
     views = [[0], [0], [0, 4, 5], [0, 7, 8], [0, 7, 8, 10, 11]]
     # Fetched at call 1, gone with item 5 at call 3, fetched again; that copy goes with item 11.
-    assert [loss.reread.results for loss in observed(story, *views)] == [0, 1, 0, 1, 0]
+    assert [loss.reread.results for loss in observe_views(story, *views)] == [0, 1, 0, 1, 0]
 
 
 def test_a_summary_without_a_text_spares_no_fetch() -> None:
-    assert observed(reread_story(), [0], [0, Substitute("", 50)])[-1].reread == Reread(1, 10)
-    assert observed(edit_story(), [0], [0], [0, Substitute("", 50)])[-1].reread == Reread(1, 10)
+    assert observe_views(reread_story(), [0], [0, Substitute("", 50)])[-1].reread == Reread(1, 10)
+    assert observe_views(edit_story(), [0], [0], [0, Substitute("", 50)])[-1].reread == Reread(1, 10)
 
 
 # Faults
@@ -264,10 +264,10 @@ def test_a_call_that_is_made_again_is_a_fault_if_its_result_has_left() -> None:
     story.result("two", "b").result("three", "c")
     story.says(call("d", "read", path="x", limit=3)).result("four", "d").says("done")
     at_hand, cleared = [0, 1, 2], [0, 1, Substitute("gone", 1, 2), 3, 4, 5, 6]
-    repeats = [(loss.repeats, loss.faults) for loss in observed(story, [0], at_hand, cleared, [0])]
+    repeats = [(loss.repeats, loss.faults) for loss in observe_views(story, [0], at_hand, cleared, [0])]
     # The second read is of what the view holds; the third is of the second's result, which it holds too.
     assert repeats == [(0, 0), (1, 0), (1, 0), (0, 0)]
-    repeats = [(loss.repeats, loss.faults) for loss in observed(story, [0], cleared[:3], [0, 1, 2], [0])]
+    repeats = [(loss.repeats, loss.faults) for loss in observe_views(story, [0], cleared[:3], [0, 1, 2], [0])]
     assert repeats == [(0, 0), (1, 1), (1, 1), (0, 0)]
     loss = story.loss()
     for number in range(4):
@@ -283,7 +283,7 @@ def test_edits_marks_and_calls_without_a_result_are_no_faults() -> None:
             call(f"d{number}", "delimiter", action="end"),
             call(f"o{number}", "wait"),
         ).result("done", f"e{number}").result("done", f"d{number}")
-    assert [loss.repeats for loss in observed(story, [0], [0])] == [0, 0]
+    assert [loss.repeats for loss in observe_views(story, [0], [0])] == [0, 0]
 
 
 # User turns and pairs
@@ -378,7 +378,7 @@ def test_the_figures_are_those_of_a_naive_reading(data: st.DataObject) -> None:
 # Real sessions
 
 
-def recorded() -> list[Any]:
+def recorded_paths() -> list[Any]:
     files = [path for name in ("claude-code", "codex", "pi") for path in sorted((SESSIONS / name).glob("*.jsonl"))]
     if not files:
         reason = "no recorded sessions: ../shared/sessions (relative to the repository) is not there"
@@ -388,7 +388,7 @@ def recorded() -> list[Any]:
     return first + [pytest.param(path, id=path.name, marks=pytest.mark.wide) for path in files[2:]]
 
 
-@pytest.mark.parametrize("path", recorded())
+@pytest.mark.parametrize("path", recorded_paths())
 def test_without_eviction_nothing_is_lost(path: Path) -> None:
     found = read_session(path)
     session = join(found, "all") if len(found) > 1 else found[0]

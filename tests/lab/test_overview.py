@@ -19,7 +19,7 @@ import pytest
 from tests.cli import sample
 from tests.cli.conftest import Run, plain_surroundings, run
 from tests.lab.browser import Browser, needs_chromium
-from tests.lab.readers.test_recordings import RECORDINGS, loaded, opencode_database
+from tests.lab.readers.test_recordings import RECORDINGS, load_recording, opencode_database
 from wane.core import Kind, chars
 from wane.core.errors import WaneError
 from wane.core.items import ASSISTANT
@@ -450,19 +450,19 @@ def row(number: int, **values: Any) -> CallRow:
     return replace(CallRow(f"c{number}", NOON.timestamp(), "m", 1, 1, 2.0, 1, 100, 50, 10, 5), **values)
 
 
-def made(name: str, calls: list[CallRow], **values: Any) -> SessionFigures:
+def make_figures(name: str, calls: list[CallRow], **values: Any) -> SessionFigures:
     figures = SessionFigures("codex", name, name, "", name, False, Calls.of(calls), (), Simulation(), NOON.timestamp())
     return replace(figures, **values)
 
 
 def test_days_agents_models_and_causes_add_up_to_the_whole() -> None:
-    first = made("a", [row(1), row(2, at=NOON.timestamp() - 86_400, model="n"), row(3, priced=0, dollars=0.0)])
-    second = made(
+    first = make_figures("a", [row(1), row(2, at=NOON.timestamp() - 86_400, model="n"), row(3, priced=0, dollars=0.0)])
+    second = make_figures(
         "b",
         [row(4, cause="idle", certainty="inferred", again=0.5), row(5, cause="tools", certainty="recorded")],
         source="claude-code",
     )
-    old = made("old", [row(6, at=NOON.timestamp() - 40 * 86_400)])
+    old = make_figures("old", [row(6, at=NOON.timestamp() - 40 * 86_400)])
     overview = summarise([first, second, old], date(2026, 10, 22), DAY)
     assert (overview.total.calls, overview.total.priced, overview.total.dollars) == (5, 4, 8.0)
     for parts in (overview.by_agent, overview.by_model):
@@ -486,7 +486,7 @@ def test_days_agents_models_and_causes_add_up_to_the_whole() -> None:
 
 def test_a_cost_without_the_calls_that_wrote_summaries_is_a_lower_bound() -> None:
     """A client's summary costs a call; where the recording lacks it, no figure covers it."""
-    session = made("a", [row(1), row(2, summaries=2), row(3, model="n")])
+    session = make_figures("a", [row(1), row(2, summaries=2), row(3, model="n")])
     overview = summarise([SessionFigures.read(json.loads(json.dumps(session.to_dict())))], DAY, DAY)
     assert (overview.total.priced, overview.total.calls) == (3, 3)
     assert not overview.total.complete
@@ -497,7 +497,7 @@ def test_a_cost_without_the_calls_that_wrote_summaries_is_a_lower_bound() -> Non
 
 def test_a_cost_without_output_that_was_not_recorded_is_a_lower_bound() -> None:
     """A count of its text may be too high: it is no part of the cost, and named beside it."""
-    session = made("a", [row(1), row(2, priced=0, estimated=1, guessed=0.5)])
+    session = make_figures("a", [row(1), row(2, priced=0, estimated=1, guessed=0.5)])
     overview = summarise([SessionFigures.read(json.loads(json.dumps(session.to_dict())))], DAY, DAY)
     assert overview.total.say_cost("?") == "≥$4.00"
     total = overview_dict(overview)["total"]
@@ -516,17 +516,17 @@ def test_a_report_says_of_each_session_what_a_replay_says_of_its_bounds(source: 
 
 def test_a_call_in_several_files_counts_once_and_a_sub_agent_with_its_parent() -> None:
     later = NOON.timestamp() + 10
-    fork = made("fork", [row(1), row(2, at=later)], modified=later)
-    child = made("child", [row(9, at=later)], parent="a")
-    overview = summarise([fork, child, made("a", [row(1)])], DAY, DAY)
+    fork = make_figures("fork", [row(1), row(2, at=later)], modified=later)
+    child = make_figures("child", [row(9, at=later)], parent="a")
+    overview = summarise([fork, child, make_figures("a", [row(1)])], DAY, DAY)
     assert overview.total.calls == 3
     assert {summary.figures.name: summary.sums.calls for summary in overview.sessions} == {"a": 2, "fork": 1}
 
 
 def test_what_the_proxy_recorded_too_counts_once() -> None:
     calls = [row(1, id="", input=100), row(2, id="", input=200)]
-    client = made("client", calls, source="claude-code")
-    proxied = made("proxied", [*calls, row(3, id="", input=300)], source="journal", managed=True)
+    client = make_figures("client", calls, source="claude-code")
+    proxied = make_figures("proxied", [*calls, row(3, id="", input=300)], source="journal", managed=True)
     assert summarise([client, proxied], DAY, DAY).total.calls == 3
     other = replace(client, calls=Calls.of([row(7, id="", input=7)]))
     assert summarise([other, proxied], DAY, DAY).total.calls == 4
@@ -534,10 +534,10 @@ def test_what_the_proxy_recorded_too_counts_once() -> None:
 
 def test_what_the_proxy_has_of_a_named_session_takes_its_place_and_nothing_else_of_it_counts() -> None:
     calls = [row(1, id="", input=100), row(2, id="", input=200)]
-    client = made("client", calls, source="claude-code")
-    proxied = made("proxied", [*calls, row(3, id="", input=300)], source="journal", managed=True)
-    child = made("child", [row(4, id="", input=400)], source="journal", parent="proxied")
-    other = made("other", [row(5, id="", input=500)], source="journal", agent="codex")
+    client = make_figures("client", calls, source="claude-code")
+    proxied = make_figures("proxied", [*calls, row(3, id="", input=300)], source="journal", managed=True)
+    child = make_figures("child", [row(4, id="", input=400)], source="journal", parent="proxied")
+    other = make_figures("other", [row(5, id="", input=500)], source="journal", agent="codex")
     overview = summarise([client], DAY, DAY, journals=[proxied, child, other])
     assert (overview.total.calls, set(overview.by_agent)) == (4, {"claude-code"})
     assert summarise([client, proxied], DAY, DAY, journals=[proxied]).total.calls == 3
@@ -548,18 +548,18 @@ def test_what_the_proxy_has_of_a_named_session_takes_its_place_and_nothing_else_
 
 def test_a_recording_of_the_proxy_has_the_name_of_the_agent_that_sent_the_requests() -> None:
     calls = [row(1, id="", input=100)]
-    proxied = made("proxied", calls, source="journal", agent="opencode")
+    proxied = make_figures("proxied", calls, source="journal", agent="opencode")
     assert set(summarise([proxied], DAY, DAY).by_agent) == {"opencode"}
     assert set(summarise([replace(proxied, agent="")], DAY, DAY).by_agent) == {"journal"}
 
 
 def test_what_wane_saves_is_told_of_the_calls_of_which_both_costs_are_known() -> None:
-    known = made("a", [row(1), row(2)], simulation=Simulation(2, 4.0, 1.0, 3.0, 10, 9))
-    unknown = made("b", [row(3)], source="pi")
+    known = make_figures("a", [row(1), row(2)], simulation=Simulation(2, 4.0, 1.0, 3.0, 10, 9))
+    unknown = make_figures("b", [row(3)], source="pi")
     overview = summarise([known, unknown], DAY, DAY)
     assert overview.total.dollars == 6.0
-    assert overview.compared() == overview.compared("codex") == Simulation(2, 4.0, 1.0, 3.0, 10, 9)
-    assert overview.compared("pi") == Simulation()
+    assert overview.comparable_calls() == overview.comparable_calls("codex") == Simulation(2, 4.0, 1.0, 3.0, 10, 9)
+    assert overview.comparable_calls("pi") == Simulation()
     data = overview_dict(overview)
     assert data["compared"] == {
         "calls": 2,
@@ -571,7 +571,7 @@ def test_what_wane_saves_is_told_of_the_calls_of_which_both_costs_are_known() ->
     assert {it["agent"]: it["compared"] for it in data["agents"]} == {"codex": data["compared"], "pi": None}
     half = replace(known, calls=Calls.of([row(1), row(2, at=NOON.timestamp() - 86_400)]))
     overview = summarise([half], DAY, DAY)
-    assert overview.compared() == Simulation(1, 2.0, 0.5, 1.5, 10, 9), "the part of the day, by its cost"
+    assert overview.comparable_calls() == Simulation(1, 2.0, 0.5, 1.5, 10, 9), "the part of the day, by its cost"
     assert (overview.parted, overview_dict(overview)["counted_in_part"]) == (1, 1)
 
 
@@ -603,37 +603,39 @@ def test_the_saving_of_one_session_is_that_of_its_replay(run: Run, name: str) ->
 
 def test_a_session_that_wane_managed_tells_what_wane_made_of_it() -> None:
     """As `wane view` does; and it counts for the agent whose requests the proxy recorded."""
-    managed = made("m", [row(1, id="", input=100), row(2, id="", input=300)], source="journal", managed=True)
+    managed = make_figures("m", [row(1, id="", input=100), row(2, id="", input=300)], source="journal", managed=True)
     managed = replace(managed, simulation=Simulation(2, 5.0, 4.0, 4.0))
-    overview = summarise([managed, made("b", [row(3, input=999)], simulation=Simulation(1, 2.0, 1.0, 1.0))], DAY, DAY)
+    overview = summarise(
+        [managed, make_figures("b", [row(3, input=999)], simulation=Simulation(1, 2.0, 1.0, 1.0))], DAY, DAY
+    )
     assert (overview.simulation, overview.effect) == (Simulation(1, 2.0, 1.0, 1.0), Simulation(2, 5.0, 4.0, 4.0))
-    assert (overview.compared(), overview.worked.total()) == (Simulation(3, 7.0, 5.0, 5.0), 1)
-    client = made("c", [row(1, id="", input=100)], source="claude-code")
+    assert (overview.comparable_calls(), overview.worked.total()) == (Simulation(3, 7.0, 5.0, 5.0), 1)
+    client = make_figures("c", [row(1, id="", input=100)], source="claude-code")
     overview = summarise([managed, client], DAY, DAY)
     assert (overview.agents, overview.total.calls) == (["claude-code"], 2)
-    child = made("child", [row(4, id="", input=77)], source="journal", parent="m")
+    child = make_figures("child", [row(4, id="", input=77)], source="journal", parent="m")
     overview = summarise([managed, client, child], DAY, DAY)
     assert [summary.sums.calls for summary in overview.sessions] == [3], "with its sub-agent"
 
 
 def test_a_day_without_a_known_cost_is_not_one_of_nothing_spent() -> None:
-    unknown = made("b", [row(3, priced=0, dollars=0.0)], source="pi")
+    unknown = make_figures("b", [row(3, priced=0, dollars=0.0)], source="pi")
     (day,) = overview_dict(summarise([unknown], DAY, DAY))["days"]
     assert day == ["2026-11-20", [None], [True]]
 
 
 def test_after_a_compaction_what_was_paid_again_is_at_most_so() -> None:
     calls = [row(1, cause="compaction", certainty="recorded", again=0.5), row(2, cause="idle", again=0.25)]
-    overview = summarise([made("a", calls)], DAY, DAY)
+    overview = summarise([make_figures("a", calls)], DAY, DAY)
     assert {cause: one.say_cost("?") for cause, one in overview.causes.items()} == {
         Cause.COMPACTION: "≤$0.50",
         Cause.IDLE: "$0.25",
     }
     assert overview.lost.say_cost("?") == "≤$0.75"
-    unpriced = summarise([made("a", [*calls, row(3, cause="idle")])], DAY, DAY)
+    unpriced = summarise([make_figures("a", [*calls, row(3, cause="idle")])], DAY, DAY)
     assert (unpriced.lost.say_cost("?"), overview_dict(unpriced)["paid_again"]["cost"]) == ("≈$0.75", "≈$0.75")
     # A compaction whose price is unknown is in no sum.
-    unknown = summarise([made("a", [row(1, cause="compaction", certainty="recorded"), calls[1]])], DAY, DAY)
+    unknown = summarise([make_figures("a", [row(1, cause="compaction", certainty="recorded"), calls[1]])], DAY, DAY)
     assert unknown.lost.say_cost("?") == "≥$0.25"
 
 
@@ -744,7 +746,7 @@ class TestCommand:
             done = run("report", f"{file}{choice}", "--afresh", "--output", page)
             assert "1 session with 1 call" in done.out, done.err
             assert "$0.12" in done.out
-        database = opencode_database(tmp_path / "opencode.db", loaded("opencode.json"))
+        database = opencode_database(tmp_path / "opencode.db", load_recording("opencode.json"))
         (session,) = read_session(database)
         counted = json.loads(run("report", database / session.id, "--json").out)["total"]["calls"]
         assert counted == json.loads(run("report", database, "--json").out)["total"]["calls"] > 0
@@ -835,7 +837,7 @@ class TestCommand:
         FigureReader(terms, store, 1).read(sources)
         (tmp_path / "a.jsonl").unlink()
         FigureReader(terms, store, 1).read(sources[1:])
-        assert [source for source, _ in store.known(sources, terms)] == sources[1:]
+        assert [source for source, _ in store.find_known(sources, terms)] == sources[1:]
         assert b"a.jsonl" not in (tmp_path / "kept.sqlite").read_bytes(), "nor in its free pages"
 
     @pytest.mark.parametrize("offset", [0, 100, 4096, 5000, 9000])
@@ -850,7 +852,7 @@ class TestCommand:
             reader = FigureReader(terms, FigureStore(kept), 1)
             reader.read(sources)
             assert len(reader.figures) == len(sources)
-        assert len(list(FigureStore(kept).known(sources, terms))) == len(sources)
+        assert len(list(FigureStore(kept).find_known(sources, terms))) == len(sources)
 
     def test_a_store_that_another_report_holds_is_as_if_it_were_empty(self, tmp_path: Path) -> None:
         store = FigureStore(tmp_path / "kept.sqlite", patience=0.0)
@@ -861,7 +863,7 @@ class TestCommand:
             reader = FigureReader(terms, store, 1)
             reader.read([Source.of(path, 1.0, 1)])
             assert len(reader.figures[str(path)]) == 1
-        assert len(list(store.known([Source.of(path, 1.0, 1)], terms))) == 1
+        assert len(list(store.find_known([Source.of(path, 1.0, 1)], terms))) == 1
 
 
 def overview_of_much() -> Overview:
@@ -870,9 +872,9 @@ def overview_of_much() -> Overview:
         row(number, cause="idle" if number % 3 else "", certainty="inferred" if number < 5 else "recorded", again=0.1)
         for number in range(12)
     ]
-    figures = made("a" * 90, calls, compactions=(lost,), simulation=Simulation(12, 24.0, 12.0, 18.0, 50, 49))
+    figures = make_figures("a" * 90, calls, compactions=(lost,), simulation=Simulation(12, 24.0, 12.0, 18.0, 50, 49))
     return summarise(
-        [figures, made("free", [row(50, priced=0, dollars=0.0)], source="copilot-cli")], date(2026, 10, 22), DAY
+        [figures, make_figures("free", [row(50, priced=0, dollars=0.0)], source="copilot-cli")], date(2026, 10, 22), DAY
     )
 
 
@@ -898,7 +900,7 @@ def test_the_page_shows_its_figures_and_fits(tmp_path: Path, width: int, dark: b
 @needs_chromium
 def test_days_of_two_years_leave_each_other_room_and_tiles_say_which_calls_they_cover(tmp_path: Path) -> None:
     calls = [row(number, at=NOON.timestamp() + 30 * 86_400 * number) for number in range(8)]
-    figures = made("a", calls, simulation=Simulation(5, 20.0, 12.0, 18.0, 50, 49))
+    figures = make_figures("a", calls, simulation=Simulation(5, 20.0, 12.0, 18.0, 50, 49))
     write_overview(tmp_path / "page.html", summarise([figures], DAY, date(2027, 12, 31)), 80_000)
     with Browser(390, 900) as browser:
         browser.open(tmp_path / "page.html")

@@ -33,7 +33,7 @@ def run(tale: Tale, strategy: Strategy, pricing: Pricing = AUTOMATIC, budget: in
     return replay(tale.subject(overhead=40, summary_tokens=25), strategy, budget, pricing)
 
 
-def made(name: str, budget: int, overhead: int = 40) -> Strategy:
+def make_strategy(name: str, budget: int, overhead: int = 40) -> Strategy:
     return get_strategy(name, Settings(budget=budget, overhead=overhead, annotate="infer"))
 
 
@@ -138,7 +138,7 @@ def test_a_text_in_the_place_of_items_is_what_the_strategy_keeps() -> None:
     assert done.totals.to_dict()["over_reasons"] == {KEPT: 1}
 
 
-def marked(tale: Tale, call_id: str, **arguments: object) -> Tale:
+def mark_tale(tale: Tale, call_id: str, **arguments: object) -> Tale:
     return tale.calls(call_id, 1, tool="delimiter", **arguments).result(call_id, 1)
 
 
@@ -151,24 +151,24 @@ def test_a_pass_says_what_else_fills_a_call_over_the_budget() -> None:
     # Texts of an episode that is not ended, and of an exploration that such an act builds on, stay only if the policy
     # says so (R16 d).
     surface = Policy(overflow="surface")
-    looking = marked(Tale().user(10), "s", action="start", name="look", type="expl").says(300)
+    looking = mark_tale(Tale().user(10), "s", action="start", name="look", type="expl").says(300)
     assert why(looking.says(20).says(20), surface) == {UNFINISHED: 1, LATEST: 1}
     assert why(looking.says(20).says(20), Policy()) == {LATEST: 1}
-    looked = marked(
-        marked(Tale().user(10), "s", action="start", name="look", type="expl").says(300),
+    looked = mark_tale(
+        mark_tale(Tale().user(10), "s", action="start", name="look", type="expl").says(300),
         "e",
         action="end",
         description="It is there.",
     )
-    building = marked(looked, "a", action="start", name="build", type="act", dependencies=["look"])
+    building = mark_tale(looked, "a", action="start", name="build", type="act", dependencies=["look"])
     assert why(building.says(20).says(20), surface)[NEEDED] == 2
     assert NEEDED not in why(building.says(20).says(20), Policy())
     # So does what a policy protects.
     early = Tale().user(10).says(300)
-    begun = marked(early.says(20), "s", action="start", name="look", type="expl").says(20)
+    begun = mark_tale(early.says(20), "s", action="start", name="look", type="expl").says(20)
     assert why(begun, Policy.paper())[PROLOGUE] == 2
-    ended = marked(
-        marked(Tale().user(10), "s", action="start", name="look", type="expl"),
+    ended = mark_tale(
+        mark_tale(Tale().user(10), "s", action="start", name="look", type="expl"),
         "e",
         action="end",
         description="It is there.",
@@ -236,7 +236,7 @@ def test_what_is_fetched_again_costs_a_call_and_what_it_brings() -> None:
 def test_summaries_of_unknown_text_give_a_range() -> None:
     tale = Tale().user(10).calls("c1", 10).result("c1", 200, "holds find_me_again").says(10).user(10)
     tale.says(30, "use find_me_again")
-    totals = replay(tale.subject(summary_tokens=50), made("compact", 100, 0), 100, AUTOMATIC).totals
+    totals = replay(tale.subject(summary_tokens=50), make_strategy("compact", 100, 0), 100, AUTOMATIC).totals
     assert totals.own_calls > 0
     assert (totals.loss.reference_recall, totals.loss.reference_recall_at_best) == (0.0, 1.0)
 
@@ -266,7 +266,7 @@ def test_the_trace_says_what_left_and_came_back() -> None:
 
 def test_the_trace_of_a_strategy_with_episodes_has_their_bars_and_steps() -> None:
     tale = working()
-    done = replay(tale.subject(), made("cwl", 1000, 0), 1000, AUTOMATIC, trace=True)
+    done = replay(tale.subject(), make_strategy("cwl", 1000, 0), 1000, AUTOMATIC, trace=True)
     assert done.trace is not None
     assert done.trace.stripped
     assert {step.episode for step in done.trace.stripped} <= set(done.trace.episodes)
@@ -296,7 +296,7 @@ def test_the_figures_as_data_have_the_ratio_to_the_baseline() -> None:
 def test_totals_are_the_sums_over_calls_and_the_same_each_time(
     tale: Tale, name: str, budget: int, pricing: Pricing
 ) -> None:
-    done = replay(tale.subject(40), made(name, budget), budget, pricing)
+    done = replay(tale.subject(40), make_strategy(name, budget), budget, pricing)
     totals, calls = done.totals, done.calls
     assert totals.calls == len(calls) == len(tale.session.calls)
     assert totals.dollars == pytest.approx(sum(call.cost for call in calls))
@@ -305,7 +305,7 @@ def test_totals_are_the_sums_over_calls_and_the_same_each_time(
     assert totals.over_budget == sum(call.tokens > budget for call in calls)
     assert totals.own_calls == sum(call.summaries for call in calls)
     assert totals.loss.uses == sum(call.loss.uses for call in calls)
-    again = replay(tale.subject(40), made(name, budget), budget, pricing)
+    again = replay(tale.subject(40), make_strategy(name, budget), budget, pricing)
     assert replace(again.totals, seconds=0) == replace(totals, seconds=0)
     assert again.calls == calls
 
@@ -315,13 +315,13 @@ def test_nothing_is_lost_without_eviction_and_nobody_is_below_the_floor(
     tale: Tale, budget: int, pricing: Pricing, minimum: int
 ) -> None:
     pricing = replace(pricing, rules=replace(pricing.rules, minimum=minimum))
-    none = replay(tale.subject(40), made("none", budget), budget, pricing).totals
+    none = replay(tale.subject(40), make_strategy("none", budget), budget, pricing).totals
     assert (none.prefix_breaks, none.passes, none.own_calls, none.reread_cost) == (0, 0, 0, 0.0)
     loss = none.loss
     assert loss.reference_recall == loss.edit_grounding == loss.user_turns_intact == 1.0
     assert loss.invalid_pairs == 0
     for name in ("none", "paper", "cwl"):
-        totals = replay(tale.subject(40), made(name, budget), budget, pricing).totals
+        totals = replay(tale.subject(40), make_strategy(name, budget), budget, pricing).totals
         assert totals.floor == none.floor
         assert totals.dollars >= totals.floor - 1e-9
         assert totals.loss.user_turns_intact == 1.0
@@ -336,7 +336,7 @@ def test_on_a_real_session() -> None:
     pricing = Pricing.of("anthropic:claude-sonnet-4-5")
     found = {}
     for name in ("none", "truncate", "paper", "cwl"):
-        strategy = made(name, 80_000, subject.material.overhead)
+        strategy = make_strategy(name, 80_000, subject.material.overhead)
         found[name] = replay(subject, strategy, 80_000, pricing).totals
     none = found["none"]
     assert none.calls == len(session.calls)

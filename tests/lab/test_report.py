@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.cli.conftest import Run, plain_surroundings, run
-from tests.journal.support import begin, said
+from tests.journal.support import begin, user_record
 from tests.lab.browser import Browser, needs_chromium
 from tests.lab.readers.test_journal import HISTORY
 from tests.lab.tales import AUTOMATIC, Tale
@@ -55,7 +55,7 @@ def tale(rounds: int = 12, text: str = "", name: str = "tale") -> Tale:
 def comparison(
     *tales: Tale, names: tuple[str, ...] = STRATEGY_NAMES, trace: bool = True, policy: Policy | None = None
 ) -> Comparison:
-    studied = [told.studied(overhead=100) for told in tales]
+    studied = [told.study_session(overhead=100) for told in tales]
     return compare(studied, names, Settings(budget=2_000, policy=policy or Policy()), InProcess(), trace=trace)
 
 
@@ -95,49 +95,51 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def compared() -> Comparison:
+def tale_comparison() -> Comparison:
     return comparison(tale())
 
 
 @pytest.fixture
-def page(compared: Comparison, tmp_path: Path) -> Page:
-    write_report(tmp_path / "report.html", compared)
+def page(tale_comparison: Comparison, tmp_path: Path) -> Page:
+    write_report(tmp_path / "report.html", tale_comparison)
     return Page(tmp_path / "report.html")
 
 
 # What is in it
 
 
-def test_the_figures_of_all_strategies_are_in_it(page: Page, compared: Comparison) -> None:
+def test_the_figures_of_all_strategies_are_in_it(page: Page, tale_comparison: Comparison) -> None:
     recorded, *rows = page.data["strategies"]
     assert recorded["name"] == "as recorded"
     assert [row["name"] for row in rows] == list(STRATEGY_NAMES)
     for row in rows:
-        figures = compared.totals(row["name"]).to_dict(compared.totals("none"))
+        figures = tale_comparison.totals(row["name"]).to_dict(tale_comparison.totals("none"))
         assert row["values"] == {key: figures[key] for key in row["values"]}
         assert row["what"]
-    assert page.data["verdict"] == compared.verdict()
+    assert page.data["verdict"] == tale_comparison.verdict()
 
 
-def test_a_comparison_begins_with_three_figures_of_wane(page: Page, compared: Comparison, tmp_path: Path) -> None:
+def test_a_comparison_begins_with_three_figures_of_wane(
+    page: Page, tale_comparison: Comparison, tmp_path: Path
+) -> None:
     cost, in_view, messages = page.data["tiles"]
-    totals, before = compared.totals("cwl"), compared.baselines().lowest()
+    totals, before = tale_comparison.totals("cwl"), tale_comparison.baselines().lowest()
     assert before is not None
     lines = {label: figure for label, figure, _ in cost["lines"]}
     assert lines[before.label] == dollars(before.cost)
     assert lines["with Wane, simulated, with fetching again"] == dollars(before.with_wane(totals)[0])
-    assert cost["bound"].endswith(f"{compared.cheaper()}." if compared.cheaper() else "simulated.")
+    assert cost["bound"].endswith(f"{tale_comparison.cheaper()}." if tale_comparison.cheaper() else "simulated.")
     assert in_view["then"] == f"{totals.loss.in_view:,} of {totals.loss.uses:,} times"
     assert (messages["value"], messages["beside"]) == (f"{totals.loss.user_turns:,}", f"of {totals.loss.user_turns:,}")
-    only = compare([tale().studied()], ("none", "truncate"), Settings(), InProcess())
+    only = compare([tale().study_session()], ("none", "truncate"), Settings(), InProcess())
     write_report(tmp_path / "without.html", only)
     assert Page(tmp_path / "without.html").data["tiles"] == []
 
 
 @pytest.mark.full
 @needs_chromium
-def test_the_plot_of_a_comparison_comes_right_below_its_figures(compared: Comparison, tmp_path: Path) -> None:
-    write_report(tmp_path / "report.html", compared)
+def test_the_plot_of_a_comparison_comes_right_below_its_figures(tale_comparison: Comparison, tmp_path: Path) -> None:
+    write_report(tmp_path / "report.html", tale_comparison)
     with Browser() as browser:
         browser.open(tmp_path / "report.html")
         order = browser.run(
@@ -146,7 +148,7 @@ def test_the_plot_of_a_comparison_comes_right_below_its_figures(compared: Compar
         assert order == ["head", "tiles", "card"]
         assert browser.run("document.querySelectorAll('.tile').length") == 3
         assert browser.run("document.querySelector('.outcome')") is None
-        assert compared.verdict() in browser.text("#about")
+        assert tale_comparison.verdict() in browser.text("#about")
 
 
 def test_best_values_are_marked_among_those_within_the_budget(page: Page) -> None:
@@ -157,9 +159,9 @@ def test_best_values_are_marked_among_those_within_the_budget(page: Page) -> Non
     assert "total_usd" in cheapest["best"]
 
 
-def test_items_calls_and_episodes_of_a_session_are_in_it(page: Page, compared: Comparison) -> None:
+def test_items_calls_and_episodes_of_a_session_are_in_it(page: Page, tale_comparison: Comparison) -> None:
     (session,) = page.data["sessions"]
-    material = compared.studied[0].subject.material
+    material = tale_comparison.studied[0].subject.material
     assert session["tokens"] == [item.tokens for item in material.items]
     assert session["first"] == [call.first for call in material.session.calls]
     assert len(session["kinds"]) == len(session["owner"]) == len(session["tool"]) == len(material.items)
@@ -169,10 +171,10 @@ def test_items_calls_and_episodes_of_a_session_are_in_it(page: Page, compared: C
     assert session["inferred"]
 
 
-def test_a_strategy_that_saw_other_episodes_has_its_own(page: Page, compared: Comparison) -> None:
+def test_a_strategy_that_saw_other_episodes_has_its_own(page: Page, tale_comparison: Comparison) -> None:
     (session,) = page.data["sessions"]
     for made in session["runs"]:
-        trace = compared.replays[made["name"]][0].trace
+        trace = tale_comparison.replays[made["name"]][0].trace
         assert trace is not None
         if trace.episodes:
             assert [bar["number"] for bar in made.get("bars", session["bars"])] == sorted(trace.episodes)
@@ -181,18 +183,18 @@ def test_a_strategy_that_saw_other_episodes_has_its_own(page: Page, compared: Co
 
 
 @pytest.mark.parametrize("name", STRATEGY_NAMES)
-def test_changes_lead_from_view_to_view(page: Page, compared: Comparison, name: str) -> None:
+def test_changes_lead_from_view_to_view(page: Page, tale_comparison: Comparison, name: str) -> None:
     (session,) = page.data["sessions"]
     made = next(it for it in session["runs"] if it["name"] == name)
     for call, size in enumerate(made["sizes"]):
-        gone, placed = replayed(made, call)
+        gone, placed = replay_changes(made, call)
         shown = sum(
             tokens for index, tokens in enumerate(session["tokens"][: session["first"][call]]) if index not in gone
         )
         assert session["overhead"] + shown + sum(placed) == size
 
 
-def replayed(made: dict[str, Any], call: int) -> tuple[set[int], list[int]]:
+def replay_changes(made: dict[str, Any], call: int) -> tuple[set[int], list[int]]:
     """The items that are gone at a call, and the tokens of the texts that stand in the view."""
     gone: set[int] = set()
     placed: list[int] = []
@@ -314,7 +316,7 @@ def test_a_long_text_keeps_both_ends() -> None:
     assert shorten("a" * 75 + "b" * 900 + "c" * 25, 100) == ["a" * 75, 900, "c" * 25]
     texts = Texts()
     texts.take("é" * 3 * TEXT_LIMIT)
-    ((head, left_out, tail),) = texts.shortened(10 * TEXT_LIMIT)
+    ((head, left_out, tail),) = texts.shorten_texts(10 * TEXT_LIMIT)
     assert (len(head) + len(tail), left_out) == (TEXT_LIMIT, 2 * TEXT_LIMIT)
     found = texts_within([texts], 900)
     assert found is not None
@@ -322,9 +324,9 @@ def test_a_long_text_keeps_both_ends() -> None:
     assert texts_within([texts], LEAST) is None
 
 
-def test_the_same_comparison_gives_the_same_page(compared: Comparison, tmp_path: Path) -> None:
+def test_the_same_comparison_gives_the_same_page(tale_comparison: Comparison, tmp_path: Path) -> None:
     for name in ("one.html", "two.html"):
-        write_report(tmp_path / name, compared)
+        write_report(tmp_path / name, tale_comparison)
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
 
 
@@ -333,7 +335,7 @@ def test_the_same_comparison_gives_the_same_page(compared: Comparison, tmp_path:
 
 def test_a_sweep_has_a_point_for_each_strategy_and_budget(tmp_path: Path) -> None:
     names = ("none", "compact", "cwl")
-    swept = sweep([tale().studied()], names, (1_500, 3_000), Settings(), InProcess())
+    swept = sweep([tale().study_session()], names, (1_500, 3_000), Settings(), InProcess())
     write_sweep_report(tmp_path / "s.html", swept)
     points = Page(tmp_path / "s.html").data["points"]
     found = [(it["strategy"], it["budget"]) for it in points]
@@ -343,7 +345,7 @@ def test_a_sweep_has_a_point_for_each_strategy_and_budget(tmp_path: Path) -> Non
 
 @needs_chromium
 def test_a_sweep_says_first_what_it_shows_and_names_its_budgets(tmp_path: Path) -> None:
-    swept = sweep([tale().studied()], ("none", "compact", "cwl"), (1_500, 3_000), Settings(), InProcess())
+    swept = sweep([tale().study_session()], ("none", "compact", "cwl"), (1_500, 3_000), Settings(), InProcess())
     write_sweep_report(tmp_path / "s.html", swept)
     best = {point.strategy for point in swept.frontier}
     with Browser() as browser:
@@ -354,7 +356,7 @@ def test_a_sweep_says_first_what_it_shows_and_names_its_budgets(tmp_path: Path) 
         assert {"Wane 3k", "1.5k"} <= set(labels)
 
 
-def recorded() -> Material:
+def recorded_material() -> Material:
     told = tale(6)
     session: RecordedSession = told.session
     session.compactions.append(Compaction(12, "What was said before.", 8, 2_000))
@@ -363,7 +365,7 @@ def recorded() -> Material:
 
 
 def test_a_view_shows_what_was_recorded(tmp_path: Path) -> None:
-    write_view(tmp_path / "v.html", [recorded()])
+    write_view(tmp_path / "v.html", [recorded_material()])
     data = Page(tmp_path / "v.html").data
     (made,) = data["sessions"][0]["runs"]
     assert made["sizes"][0] == 155, "as it was reported"
@@ -392,7 +394,7 @@ def test_a_journal_tells_its_passes_by_level(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_view_can_leave_contents_out(run: Run, tmp_path: Path) -> None:
-    journal = begin(tmp_path, [HISTORY[0], said("open sesame"), *HISTORY[2:]])
+    journal = begin(tmp_path, [HISTORY[0], user_record("open sesame"), *HISTORY[2:]])
     run("view", journal, "--output", tmp_path / "v.html", "--redact")
     page = Page(tmp_path / "v.html")
     assert "sesame" not in page.text
@@ -461,8 +463,8 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def shown(browser: Browser, compared: Comparison, tmp_path: Path) -> Browser:
-    write_report(tmp_path / "report.html", compared)
+def shown(browser: Browser, tale_comparison: Comparison, tmp_path: Path) -> Browser:
+    write_report(tmp_path / "report.html", tale_comparison)
     browser.look(1280, 900)
     browser.open(tmp_path / "report.html", "#strategy=cwl&call=1")
     return browser
@@ -549,7 +551,7 @@ def test_it_can_be_used_from_the_keyboard(shown: Browser) -> None:
 
 @needs_chromium
 def test_a_view_says_what_it_comes_to_and_saves_its_picture(browser: Browser, tmp_path: Path) -> None:
-    studied = tale(12).studied(overhead=100)
+    studied = tale(12).study_session(overhead=100)
     settings = Settings(budget=2_000, annotate=studied.annotate)
     replay, baseline = (Job(0, name, settings, AUTOMATIC, trace=True).run(studied.subject) for name in ("cwl", "none"))
     simulation = Simulated(replay, baseline, AUTOMATIC, "There is little room.")
@@ -609,7 +611,7 @@ def test_the_frontier_is_a_staircase(browser: Browser, tmp_path: Path) -> None:
         new = f"value_of_{number} = 2"
         told.calls(f"e{number}", 30, "edit", path=f"m{number}.py", new=new).result(f"e{number}", 10, "edited")
     names = ("none", "truncate", "compact", "cwl")
-    swept = sweep([told.studied()], names, (1_000, 1_500, 3_000), Settings(), InProcess())
+    swept = sweep([told.study_session()], names, (1_000, 1_500, 3_000), Settings(), InProcess())
     write_sweep_report(tmp_path / "s.html", swept)
     browser.look(1280, 900)
     browser.open(tmp_path / "s.html")
@@ -667,9 +669,11 @@ def test_no_page_scrolls_sideways_or_complains(browser: Browser, tmp_path: Path,
     if kind == "comparison":
         write_report(file, comparison(tale(30, HOSTILE), tale(3, name="other")))
     elif kind == "view":
-        write_view(file, [recorded()])
+        write_view(file, [recorded_material()])
     else:
-        write_sweep_report(file, sweep([tale().studied()], STRATEGY_NAMES, (1_500, 3_000), Settings(), InProcess()))
+        write_sweep_report(
+            file, sweep([tale().study_session()], STRATEGY_NAMES, (1_500, 3_000), Settings(), InProcess())
+        )
     browser.errors.clear()
     browser.requested.clear()
     browser.look(width, 844, dark=True, mobile=width < 500)

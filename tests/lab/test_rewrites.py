@@ -109,7 +109,7 @@ def after(events: list[Event]) -> RecordedSession:
     return client.session()
 
 
-def known(rewrite: Rewrite) -> tuple[Cause, Certainty]:
+def cause_and_certainty(rewrite: Rewrite) -> tuple[Cause, Certainty]:
     return rewrite.explanation.cause, rewrite.explanation.certainty
 
 
@@ -117,7 +117,7 @@ def known(rewrite: Rewrite) -> tuple[Cause, Certainty]:
 def test_names_every_planted_cause_and_nothing_else(events: list[Event]) -> None:
     examination = examine(after(events))
     expected = [(number + 2, *CAUSES[event]) for number, event in enumerate(events) if event in CAUSES]
-    assert [(entry.call, *known(entry)) for entry in examination.rewrites] == expected
+    assert [(entry.call, *cause_and_certainty(entry)) for entry in examination.rewrites] == expected
     assert examination.compared == len(events) + 1
 
 
@@ -192,9 +192,9 @@ def test_knows_when_a_client_wrote_the_time_of_its_start(year: int, cause: Cause
     for event in (Event.NOTHING, Event.NEW_SYSTEM, Event.NOTHING, Event.NEW_FIRST_MESSAGE):
         client.turn(event)
     restarted, edited = examine(client.session()).rewrites
-    assert (restarted.call, *known(restarted)) == (1, cause, certainty)
+    assert (restarted.call, *cause_and_certainty(restarted)) == (1, cause, certainty)
     # The system prompt was read, so it was the same.
-    assert (edited.call, *known(edited)) == (3, Cause.HEAD, Certainty.UNKNOWN)
+    assert (edited.call, *cause_and_certainty(edited)) == (3, Cause.HEAD, Certainty.UNKNOWN)
 
 
 CLAUDE_CODE = {
@@ -234,13 +234,17 @@ def test_knows_events_at_which_claude_code_changed_its_messages(
     (session,) = read_session(path)
     rewrites = examine(session).rewrites
     assert [rewrite.call for rewrite in rewrites] == [1, 2, 3]
-    assert [rewrite.call for rewrite in rewrites if known(rewrite) == (Cause.MESSAGES, Certainty.INFERRED)] == calls
+    assert [
+        rewrite.call for rewrite in rewrites if cause_and_certainty(rewrite) == (Cause.MESSAGES, Certainty.INFERRED)
+    ] == calls
     for number, update in enumerate(rewrites):
         session.calls[update.call] = replace(session.calls[update.call], version=f"2.0.{number}")
-    assert {known(rewrite) for rewrite in examine(session).rewrites[1:]} == {(Cause.MESSAGES, Certainty.INFERRED)}
+    assert {cause_and_certainty(rewrite) for rewrite in examine(session).rewrites[1:]} == {
+        (Cause.MESSAGES, Certainty.INFERRED)
+    }
 
 
-def explained(*usages: Usage, model: str, spoken: int = 0) -> list[tuple[int, Cause, Certainty]]:
+def explain_usages(*usages: Usage, model: str, spoken: int = 0) -> list[tuple[int, Cause, Certainty]]:
     """Return what is said of requests in one turn, of which the user interrupts one."""
     builder = SessionBuilder("planted", "codex")
     builder.user(Content("begin"))
@@ -248,27 +252,27 @@ def explained(*usages: Usage, model: str, spoken: int = 0) -> list[tuple[int, Ca
         if number and number == spoken:
             builder.user(Content("and this"))
         builder.answer([Part(Kind.TEXT, "looking")], usage=usage, at=100.0 + number, model=model)
-    return [(rewrite.call, *known(rewrite)) for rewrite in examine(builder.build()).rewrites]
+    return [(rewrite.call, *cause_and_certainty(rewrite)) for rewrite in examine(builder.build()).rewrites]
 
 
 def test_what_the_next_request_reads_again_was_there_all_along() -> None:
     usages = (Usage(0, 0, 20_000, 9), Usage(0, 20_000, 2_000, 9), Usage(0, 0, 24_000, 9))
     routed = [(2, Cause.ROUTING, Certainty.INFERRED)]
-    assert explained(*usages, Usage(0, 22_000, 4_000, 9), model="claude-opus-4-6") == [
+    assert explain_usages(*usages, Usage(0, 22_000, 4_000, 9), model="claude-opus-4-6") == [
         *routed,
         (3, Cause.UNEXPLAINED, Certainty.UNKNOWN),  # what the request before has written
     ]
     unknown = [(2, Cause.HEAD, Certainty.UNKNOWN)]
-    assert explained(*usages, Usage(0, 24_000, 2_000, 9), model="claude-opus-4-6") == unknown
+    assert explain_usages(*usages, Usage(0, 24_000, 2_000, 9), model="claude-opus-4-6") == unknown
     # The next request reads what this one has written, which is shorter than what was cached before.
     shorter = (*usages[:2], Usage(0, 0, 21_000, 9), Usage(0, 21_000, 1_000, 9))
-    assert explained(*shorter, model="claude-opus-4-6") == unknown
+    assert explain_usages(*shorter, model="claude-opus-4-6") == unknown
 
 
 @pytest.mark.parametrize(("spoken", "cause"), [(0, Cause.ROUTING), (2, Cause.HEAD)])
 def test_within_a_turn_an_automatic_cache_misses_by_itself(spoken: int, cause: Cause) -> None:
     usages = (Usage(17_568, 2_432), Usage(600, 19_840), Usage(20_568, 2_432), Usage(900, 22_912))
-    ((call, found, _),) = explained(*usages, model="gpt-5.5", spoken=spoken)
+    ((call, found, _),) = explain_usages(*usages, model="gpt-5.5", spoken=spoken)
     assert (call, found) == (2, cause)
 
 
@@ -281,7 +285,7 @@ def test_an_automatic_cache_may_be_gone_after_ten_minutes(pause: int, cause: Cau
         builder.answer([Part(Kind.TEXT, "done")], usage=usage, at=at, model="gpt-5.5")
     (rewrite,) = examine(builder.build()).rewrites
     certainty = Certainty.INFERRED if cause is Cause.IDLE else Certainty.UNKNOWN
-    assert known(rewrite) == (cause, certainty)
+    assert cause_and_certainty(rewrite) == (cause, certainty)
 
 
 @pytest.mark.full

@@ -11,7 +11,7 @@ import pytest
 
 from tests.lab.readers.promises import SESSIONS, needs_sessions
 from tests.lab.tales import AUTOMATIC, Tale, working
-from tests.lab.test_headline import simulated
+from tests.lab.test_headline import simulate_session
 from wane.cli.lab.tune import reasons
 from wane.core import Policy, Room
 from wane.lab.readers import gather
@@ -33,7 +33,7 @@ BUDGET = 1_500
 
 def heavy(name: str = "heavy", turns: int = 60) -> Studied:
     """A session whose tools hold more than half of BUDGET."""
-    studied = working(turns, 100, name).studied()
+    studied = working(turns, 100, name).study_session()
     material = replace(studied.subject.material, overhead=OVERHEAD)
     return replace(studied, subject=replace(studied.subject, material=material))
 
@@ -66,7 +66,7 @@ def test_all_strategies_are_judged_by_the_budget_that_was_set_and_it_is_said_whi
     assert (data["over"], data["over_used"], data["budget_used"]) == (ours.over[ROOM], 0, ours.raised_to)
     up_to = f"Wane at 1,500 tokens (up to {ours.raised_to:,} where that leaves too little room)"
     assert up_to in done.verdict()
-    assert up_to in headline_of(studied[0].subject.material, simulated(studied[0], BUDGET)).text
+    assert up_to in headline_of(studied[0].subject.material, simulate_session(studied[0], BUDGET)).text
     page = tmp_path / "page.html"
     write_report(page, done)
     data = json.loads(page.read_text().partition('id="data">')[2].partition("</script>")[0])
@@ -83,7 +83,7 @@ def test_what_came_after_the_last_call_does_not_count() -> None:
 
 def test_it_is_replayed_at_both_budgets() -> None:
     studied = heavy()
-    (tight,) = tight_sessions([working(3).studied(), studied], Settings(BUDGET, policy=STRICT), InProcess())
+    (tight,) = tight_sessions([working(3).study_session(), studied], Settings(BUDGET, policy=STRICT), InProcess())
     assert tight.name == "heavy"
     assert tight.room.tight
     assert tight.room.advised > BUDGET
@@ -146,7 +146,7 @@ def test_a_tuning_tells_it_of_the_recommended_budget(monkeypatch: pytest.MonkeyP
 
 def test_a_headline_ends_with_it() -> None:
     studied = heavy()
-    other = simulated(studied, BUDGET)
+    other = simulate_session(studied, BUDGET)
     detail = headline_of(studied.subject.material, other).detail
     told = headline_of(studied.subject.material, replace(other, tight="Little room.")).detail
     assert told == f"{detail} Little room."

@@ -71,7 +71,7 @@ LOOPS = [block for block in blocks_of(CONVERSATION) if "def run(task" in block.t
 FORMATS = ("openai", "openai", "openai_responses", "openai_responses", "anthropic", "anthropic", "gemini", "gemini")
 
 
-def scripted(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def point_to_server(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, url in (("OPENAI", f"{server.url}/v1"), ("ANTHROPIC", server.url), ("GOOGLE_GEMINI", server.url)):
         monkeypatch.setenv(f"{name}_BASE_URL", url)
         monkeypatch.setenv(f"{name.removesuffix('_GEMINI')}_API_KEY", "scripted")
@@ -89,12 +89,12 @@ def test_the_loops_of_the_conversation_guide_run(
     assert isinstance(format_, WritingFormat)
     streams = "async def run" in block.text
     with ScriptedServer(SCRIPT) as server:
-        scripted(server, monkeypatch)
+        point_to_server(server, monkeypatch)
         answered = run(CONVERSATION, [block])["run"](
             "What is in notes.txt?", [format_.tool("read", "Read a file.", PATH)], use
         )
         if inspect.isawaitable(answered):
-            answered = asyncio.run(_awaited(answered))
+            answered = asyncio.run(_await_answer(answered))
         assert {request.stream for request in server.requests} == {streams}
         last: Request = server.requests[-1]
     assert (server.refusals, server.remaining) == ((), 0)
@@ -111,7 +111,7 @@ def test_the_loops_of_the_conversation_guide_run(
     assert last.system == guidance(Policy())
 
 
-async def _awaited(answer: Any) -> Any:
+async def _await_answer(answer: Any) -> Any:
     return await answer
 
 
@@ -154,7 +154,7 @@ def test_the_loop_of_the_readme_runs(
         Reply("It says: buy milk."),
     ]
     with ScriptedServer(script) as server:
-        scripted(server, monkeypatch)
+        point_to_server(server, monkeypatch)
         run(README, [block])
         last: Request = server.requests[-1]
     assert (server.refusals, server.remaining) == ((), 0)

@@ -55,18 +55,18 @@ def test_the_demo_installs_less_and_development_serves_the_demo_too(tmp_path: Pa
         shutil.copy(ROOT / name, tmp_path / name)
     script(tmp_path / "scripts" / "install.sh", 'mkdir -p "$1" && shift && echo "install $*"')
 
-    def made(*targets: str) -> list[str]:
+    def make_targets(*targets: str) -> list[str]:
         command = ["make", "-C", str(tmp_path), "--no-print-directory", *targets]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         return [line for line in done.stdout.splitlines() if line.startswith("install")]
 
     demo, development = ".venv/.demo-ready", ".venv/.ready"
-    assert made(demo) == ["install agent"]
-    assert made(demo) == []
-    assert made(development, demo) == ["install dev dev"]
+    assert make_targets(demo) == ["install agent"]
+    assert make_targets(demo) == []
+    assert make_targets(development, demo) == ["install dev dev"]
     shutil.rmtree(tmp_path / ".venv")
-    assert made(development) == ["install dev dev"]
-    assert made(demo, development) == []
+    assert make_targets(development) == ["install dev dev"]
+    assert make_targets(demo, development) == []
 
 
 class TestInstalling:

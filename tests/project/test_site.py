@@ -53,7 +53,7 @@ def test_a_page_that_the_navigation_lacks_is_told(tmp_path: Path) -> None:
 def test_links_lead_where_they_should_from_a_pages_new_place(page: str, text: str, moved: str) -> None:
     target = site_pages.place(ROOT / page, ROOT)
     assert target is not None
-    assert site_pages.moved(text, ROOT / page, target, ROOT) == moved
+    assert site_pages.adapt_links(text, ROOT / page, target, ROOT) == moved
 
 
 def test_all_pages_are_gathered(tmp_path: Path) -> None:

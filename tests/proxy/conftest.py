@@ -9,7 +9,7 @@ from tests.receipts import verify_all
 
 
 @pytest.fixture(autouse=True)
-def _verified(tmp_path: Path) -> Iterator[None]:
+def _verify_journals(tmp_path: Path) -> Iterator[None]:
     """All journals that a test leaves are verified."""
     yield
     verify_all(tmp_path)

@@ -151,7 +151,7 @@ class Recaller:
         return blocks
 
 
-def recalled(request: Request) -> list[str]:
+def recall_results(request: Request) -> list[str]:
     """The results of all calls of `recall` in a request."""
     calls = {part.call_id for part in request.parts if part.kind is Kind.CALL and part.tool == "recall"}
     return [text for call_id, text in request.results.items() if call_id in calls]

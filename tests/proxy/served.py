@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.proxy.agents import Worker
 from tests.proxy.strict import Reckless, StrictUpstream
-from tests.proxy.wire.anthropic_replies import Made, accumulated
+from tests.proxy.wire.anthropic_replies import Made, accumulate_message
 from tests.proxy.world import AnthropicClient, Client, GeminiCliClient, GeminiClient, ResponsesClient
 from wane.testing.gemini import signature
 
@@ -76,7 +76,7 @@ class Serving(StrictUpstream):
             for _ in range(self._rng.randint(1, 2)):
                 use = self._use()
                 pairs += [use, self._result_of(use)]
-            rest = [*pairs, self._cited(), *rest]
+            rest = [*pairs, self._cited_text(), *rest]
         elif roll < 0.6:
             rest = [*[block for block in rest if block["type"] == "text"], self._use()]
             return [*answers, *thinking, *rest], True
@@ -159,7 +159,7 @@ class Serving(StrictUpstream):
             ahead += [ran, answer]
         return [*ahead, *parts]
 
-    def _cited(self) -> Block:
+    def _cited_text(self) -> Block:
         text: Block = {"type": "text", "text": f"So it is said, {self._number}."}
         if self._rng.random() < 0.5:
             place = {"url": "https://example.org", "title": "t", "encrypted_index": "x", "cited_text": "what"}
@@ -249,7 +249,7 @@ class StreamedClient(PausingClient):
         return {**super().body(), "stream": True}
 
     def read(self, answer: bytes) -> dict[str, Any]:
-        message = accumulated(answer)
+        message = accumulate_message(answer)
         content = [block.to_dict(mode="json", exclude_unset=True) for block in message.content]
         return {"content": content, "stop_reason": message.stop_reason}
 

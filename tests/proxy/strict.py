@@ -31,16 +31,16 @@ class Reckless(Worker):
         reply = super().__call__(request)
         if "recall" in request.tools and self._rng.random() < 0.2:
             names = state_of(request)[1] or ["nothing"]
-            arguments = {"name": self._rng.choice(names)} if self._rng.random() < 0.6 else self._malformed()
+            arguments = {"name": self._rng.choice(names)} if self._rng.random() < 0.6 else self._malformed_arguments()
             reply = replace(reply, calls=(*reply.calls, Call("recall", arguments)))
         return replace(reply, reasoning=f"Thought {self._number}." * 9) if reply.calls or self.always_reasons else reply
 
     def _marks(self, request: Request) -> list[Call]:
         if self._rng.random() < 0.2:
-            return [Call("delimiter", self._malformed())]
+            return [Call("delimiter", self._malformed_arguments())]
         return super()._marks(request)
 
-    def _malformed(self) -> str:
+    def _malformed_arguments(self) -> str:
         return self._rng.choice(MALFORMED)
 
 

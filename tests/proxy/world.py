@@ -236,7 +236,7 @@ class GeminiClient(Client):
             "contents": self.edit(copy.deepcopy(self.history)),
             "generationConfig": {"thinkingConfig": {"includeThoughts": True}},
         }
-        return self.wire.received(body, f"/v1beta/models/{self.model}:generateContent", b"")
+        return self.wire.read_path(body, f"/v1beta/models/{self.model}:generateContent", b"")
 
     def say(self, text: str) -> None:
         self.history.append({"role": "user", "parts": [{"text": text}]})
@@ -244,17 +244,17 @@ class GeminiClient(Client):
     def take(self, answer: Mapping[str, Any], results: Callable[[str, Any], str]) -> int:
         content = answer["candidates"][0]["content"]
         if content.get("parts"):
-            self.history.append(self.kept(content))
+            self.history.append(self.keep_content(content))
         calls = [part["functionCall"] for part in content.get("parts", ()) if "functionCall" in part]
-        parts = [self.answered(call, results(call["name"], call["args"])) for call in calls]
+        parts = [self.answer_call(call, results(call["name"], call["args"])) for call in calls]
         if parts:
             self.history.append({"role": "user", "parts": parts})
         return len(calls)
 
-    def kept(self, content: dict[str, Any]) -> dict[str, Any]:
+    def keep_content(self, content: dict[str, Any]) -> dict[str, Any]:
         return content
 
-    def answered(self, call: Mapping[str, Any], text: str) -> dict[str, Any]:
+    def answer_call(self, call: Mapping[str, Any], text: str) -> dict[str, Any]:
         return {"functionResponse": {"name": call["name"], "response": {"result": text}}}
 
 
@@ -279,13 +279,13 @@ class GeminiCliClient(GeminiClient):
                     break
         return body
 
-    def kept(self, content: dict[str, Any]) -> dict[str, Any]:
+    def keep_content(self, content: dict[str, Any]) -> dict[str, Any]:
         for number, part in enumerate(content["parts"]):
             if (call := part.get("functionCall")) is not None:
                 call["id"] = f"{call['name']}_{self.serial}_{len(self.history)}_{number}"
         return {**content, "parts": [part for part in content["parts"] if not part.get("thought")]}
 
-    def answered(self, call: Mapping[str, Any], text: str) -> dict[str, Any]:
+    def answer_call(self, call: Mapping[str, Any], text: str) -> dict[str, Any]:
         answer = {"id": call["id"], "name": call["name"], "response": {"output": text}}
         return {"functionResponse": answer}
 

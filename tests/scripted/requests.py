@@ -18,7 +18,7 @@ def user(text: str) -> Message:
     return Message("user", (Part(Kind.USER, text),))
 
 
-def said(place: str, *calls: tuple[str, dict[str, Any], str]) -> list[Message]:
+def reply_messages(place: str, *calls: tuple[str, dict[str, Any], str]) -> list[Message]:
     """A reply at a place of the model's plan, with its calls and what they returned."""
     ids = [f"c{next(_ids)}" for _ in calls]
     made = [Part(Kind.CALL, json.dumps(given), id_, tool) for id_, (tool, given, _) in zip(ids, calls, strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scripted.requests import request, said, user
+from tests.scripted.requests import reply_messages, request, user
 from wane.core import chars
 from wane.scripted.sight import Sight
 from wane.scripted.summary import SUMMARY_TOKENS, summarise
@@ -22,29 +22,29 @@ OUTPUT = """\
 """
 
 
-def asked(text: str) -> str:
+def ask_summary(text: str) -> str:
     return summarise(request(user(text), tools=())).text or ""
 
 
 def test_a_summary_says_where_the_model_is_and_it_goes_on_from_there() -> None:
-    summary = asked(HISTORY)
+    summary = ask_summary(HISTORY)
     assert summary == "What the user has asked for:\nTask 1. Double the price.\nI am at 1.2 of my plan."
     left = Sight(request(user("Task 1. Double the price."), user(f"A summary:\n\n{summary}")))
     assert (left.number, left.at) == (1, "2")
     # An earlier summary says it as well, and what the model said since counts more.
-    assert asked(f"Summarise.\n\nUser: A summary:\n\n{summary}").endswith("I am at 1.2 of my plan.")
-    later = Sight(request(user(summary), *said("1.3")))
+    assert ask_summary(f"Summarise.\n\nUser: A summary:\n\n{summary}").endswith("I am at 1.2 of my plan.")
+    later = Sight(request(user(summary), *reply_messages("1.3")))
     assert (later.number, later.at) == (1, "3")
 
 
 def test_a_new_task_begins_at_its_beginning() -> None:
-    left = Sight(request(user(asked(HISTORY)), user("Task 2. Halve it.")))
+    left = Sight(request(user(ask_summary(HISTORY)), user("Task 2. Halve it.")))
     assert (left.number, left.at) == (2, "")
 
 
 def test_a_summary_is_bounded() -> None:
     tasks = "\n".join(f"User: Task {number}. {'Do more. ' * 100}" for number in range(1, 40))
-    summary = asked(f"Summarise.\n\n<messages>\n{tasks}\n</messages>")
+    summary = ask_summary(f"Summarise.\n\n<messages>\n{tasks}\n</messages>")
     assert "Task 39." in summary
     assert "Task 1." not in summary
     assert chars(summary) < SUMMARY_TOKENS + 50
@@ -52,5 +52,5 @@ def test_a_summary_is_bounded() -> None:
 
 def test_an_output_keeps_the_blocks_that_the_task_names() -> None:
     prompt = OBSERVATION.replace("{output}", OUTPUT)
-    shortened = asked(f"{prompt}\n\n<messages>\nUser: Task 1. Double the price.\n</messages>")
+    shortened = ask_summary(f"{prompt}\n\n<messages>\nUser: Task 1. Double the price.\n</messages>")
     assert shortened == "     3\tdef price(n):\n     4\t    return n\n     5\t\n[6 lines left out]"

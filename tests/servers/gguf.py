@@ -24,7 +24,7 @@ def shorten(model: Path, shortened: Path) -> None:
         magic, version, tensor_count, field_count = struct.unpack("<4sIQQ", file.read(24))
         fields = [_field(file) for _ in range(field_count)]
         tensors = [_tensor(file) for _ in range(tensor_count)]
-        start = _aligned(file.tell())
+        start = _align_offset(file.tell())
         offsets = sorted(offset for _, _, offset in tensors)
         end = model.stat().st_size - start
         sizes = dict(zip(offsets, [*offsets[1:], end], strict=True))
@@ -35,9 +35,9 @@ def shorten(model: Path, shortened: Path) -> None:
             offset = 0
             for name, shape, old in kept:
                 out.write(_text(name) + shape + struct.pack("<Q", offset))
-                offset += _aligned(sizes[old] - old)
+                offset += _align_offset(sizes[old] - old)
             for _, _, old in kept:
-                out.write(bytes(_aligned(out.tell()) - out.tell()))
+                out.write(bytes(_align_offset(out.tell()) - out.tell()))
                 file.seek(start + old)
                 out.write(file.read(sizes[old] - old))
 
@@ -78,5 +78,5 @@ def _text(content: bytes) -> bytes:
     return struct.pack("<Q", len(content)) + content
 
 
-def _aligned(offset: int) -> int:
+def _align_offset(offset: int) -> int:
     return -(-offset // 32) * 32

@@ -58,7 +58,7 @@ NAMES = {
 """The templates that are taken, by their names in the package."""
 
 
-def installed() -> Llama:
+def install_server() -> Llama:
     """Return the server, and install it if it is not there yet.
 
     Raises:
@@ -123,4 +123,4 @@ def _run(command: Sequence[str], folder: Path) -> None:
 
 if __name__ == "__main__":
     with contextlib.suppress(UnavailableError):  # its tests say why
-        installed()
+        install_server()

@@ -12,7 +12,7 @@ from tests.marks import cross_quick
 from tests.proxy.clients.install import UnavailableError
 from tests.proxy.server.support import ask, proxy
 from tests.servers.endpoints import ENDPOINTS
-from tests.servers.install import NAMES, installed
+from tests.servers.install import NAMES, install_server
 from tests.servers.llama import CONTEXT, TOOLS, WITHOUT_CALLS, LlamaServer, history, serve
 from wane import Conversation, Policy
 from wane.conversation.context import ContextSettings
@@ -37,7 +37,7 @@ every_endpoint = pytest.mark.parametrize(("server", "api"), cross_quick(TEMPLATE
 @pytest.fixture(scope="module")
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServer]:
     try:
-        llama = installed()
+        llama = install_server()
     except UnavailableError as error:
         pytest.skip(str(error))
     with serve(llama, str(request.param), tmp_path_factory.mktemp("llama")) as running:

@@ -12,7 +12,7 @@ from wane.tools.plans import Plan
 LISTS = {"TodoWrite": ("todos", "content"), "write_todos": ("todos", "description"), "update_plan": ("plan", "step")}
 
 
-def listed(tool: str, statuses: Mapping[str, str]) -> str:
+def plan_arguments(tool: str, statuses: Mapping[str, str]) -> str:
     key, text = LISTS[tool]
     return json.dumps({key: [{text: entry, "status": status} for entry, status in statuses.items()]})
 
@@ -20,11 +20,11 @@ def listed(tool: str, statuses: Mapping[str, str]) -> str:
 @pytest.mark.parametrize("tool", LISTS)
 def test_a_list_replaces_the_plan(tool: str) -> None:
     plan = Plan()
-    assert plan.read(tool, listed(tool, {"look": "in_progress", "fix": "pending"}))
+    assert plan.read(tool, plan_arguments(tool, {"look": "in_progress", "fix": "pending"}))
     assert plan.current == "look"
-    assert plan.read(tool, listed(tool, {"look": "completed", "fix": "in_progress"}))
+    assert plan.read(tool, plan_arguments(tool, {"look": "completed", "fix": "in_progress"}))
     assert plan.current == "fix"
-    assert plan.read(tool, listed(tool, {"ship": "pending"}))
+    assert plan.read(tool, plan_arguments(tool, {"ship": "pending"}))
     assert plan.current == ""
     assert list(plan.entries) == ["ship"]
 
@@ -45,10 +45,10 @@ def test_tasks_are_created_and_updated_by_number() -> None:
 
 def test_of_several_entries_in_progress_the_latest_is_current() -> None:
     plan = Plan()
-    plan.read("TodoWrite", listed("TodoWrite", {"a": "pending", "b": "in_progress"}))
-    plan.read("TodoWrite", listed("TodoWrite", {"a": "in_progress", "b": "in_progress"}))
+    plan.read("TodoWrite", plan_arguments("TodoWrite", {"a": "pending", "b": "in_progress"}))
+    plan.read("TodoWrite", plan_arguments("TodoWrite", {"a": "in_progress", "b": "in_progress"}))
     assert plan.current == "a"
-    plan.read("TodoWrite", listed("TodoWrite", {"a": "completed", "b": "in_progress"}))
+    plan.read("TodoWrite", plan_arguments("TodoWrite", {"a": "completed", "b": "in_progress"}))
     assert plan.current == "b"
 
 
@@ -56,14 +56,14 @@ def test_of_several_entries_in_progress_the_latest_is_current() -> None:
     ("tool", "arguments"),
     [
         ("read", '{"todos": [{"content": "x", "status": "in_progress"}]}'),
-        ("TodoWrite", listed("TodoWrite", {"a": "in_progress"})),
+        ("TodoWrite", plan_arguments("TodoWrite", {"a": "in_progress"})),
         ("TaskUpdate", '{"taskId": "7", "status": "completed"}'),
         ("TaskUpdate", '{"taskId": ["a"], "status": 5}'),
     ],
 )
 def test_other_calls_and_calls_that_say_nothing_new_change_nothing(tool: str, arguments: str) -> None:
     plan = Plan()
-    plan.read("TodoWrite", listed("TodoWrite", {"a": "in_progress"}))
+    plan.read("TodoWrite", plan_arguments("TodoWrite", {"a": "in_progress"}))
     assert not plan.read(tool, arguments)
     assert plan.current == "a"
 

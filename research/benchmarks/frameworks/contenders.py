@@ -61,7 +61,7 @@ def _pydantic_ai() -> Iterator[Contender]:
     def read(call: ToolCallPart) -> str | None:
         return call.args_as_dict()["path"] if call.tool_name == "read_file" else None
 
-    def tiered(budget: int) -> Any:
+    def tiered_compaction(budget: int) -> Any:
         tiers = [DeduplicateFileReads(file_key=read), ClearToolResults(max_tokens=1)]
         return TieredCompaction([*tiers, SummarizingCompaction(max_tokens=1)], target_tokens=int(SHARE * budget))
 
@@ -78,7 +78,7 @@ def _pydantic_ai() -> Iterator[Contender]:
     yield Contender(
         name, "the same, `keep_user_messages=True`", beginning(SummarizingCompaction, keep_user_messages=True)
     )
-    yield Contender(name, "`TieredCompaction`", made(tiered))
+    yield Contender(name, "`TieredCompaction`", made(tiered_compaction))
 
 
 def _langchain() -> Iterator[Contender]:
@@ -127,7 +127,7 @@ def _langchain() -> Iterator[Contender]:
     def summarised(**more: Any) -> Any:
         return lambda model, budget: [SummarizationMiddleware(model, trigger=("tokens", int(SHARE * budget)), **more)]
 
-    def cleared(**more: Any) -> Any:
+    def clear_tool_uses(**more: Any) -> Any:
         def clearing(_model: Any, budget: int) -> list[Any]:
             edit = ClearToolUsesEdit(trigger=int(SHARE * budget), **more)
             return [ContextEditingMiddleware(edits=[edit])]
@@ -138,8 +138,8 @@ def _langchain() -> Iterator[Contender]:
     yield Contender(name, "nothing", made(lambda *_: []))
     yield Contender(name, "`SummarizationMiddleware`", made(summarised()))
     yield Contender(name, "the same, all given to the summariser", made(summarised(trim_tokens_to_summarize=None)))
-    yield Contender(name, "`ContextEditingMiddleware`", made(cleared()))
-    yield Contender(name, "the same, 12 results kept", made(cleared(keep=12)))
+    yield Contender(name, "`ContextEditingMiddleware`", made(clear_tool_uses()))
+    yield Contender(name, "the same, 12 results kept", made(clear_tool_uses(keep=12)))
     yield Contender(name, "`trim_messages`", made(trimmed))
     yield Contender(name, "**Wane**", made(lambda _, budget: [ContextLifecycle(budget)]))
     yield Contender(name, "**Wane**, `recall=True`", made(lambda _, budget: [ContextLifecycle(budget, recall=True)]))
@@ -179,12 +179,12 @@ def _openai_agents() -> Iterator[Contender]:
     def trimmed() -> RunConfig:
         return RunConfig(call_model_input_filter=ToolOutputTrimmer())
 
-    def limited() -> RunConfig:
+    def limit_session() -> RunConfig:
         return RunConfig(session_settings=SessionSettings(limit=40))
 
     name = "OpenAI Agents"
     yield Contender(name, "`ToolOutputTrimmer`", made(trimmed))
-    yield Contender(name, "`SessionSettings(limit=40)`", made(limited))
+    yield Contender(name, "`SessionSettings(limit=40)`", made(limit_session))
     yield Contender(name, "**Wane**", made(RunConfig, lambda agent, budget: ContextLifecycle(budget).equip(agent)))
 
 
@@ -214,7 +214,7 @@ def _agent_framework() -> Iterator[Contender]:
 
         return begin
 
-    def windowed(_client: Any, budget: int) -> dict[str, Any]:
+    def window_compaction(_client: Any, budget: int) -> dict[str, Any]:
         strategy = ContextWindowCompactionStrategy(max_context_window_tokens=budget, max_output_tokens=0)
         return {"compaction_strategy": strategy}
 
@@ -225,7 +225,7 @@ def _agent_framework() -> Iterator[Contender]:
         return {"compaction_strategy": SlidingWindowStrategy(keep_last_groups=20)}
 
     name = "Agent Framework"
-    yield Contender(name, "`ContextWindowCompactionStrategy`", made(windowed))
+    yield Contender(name, "`ContextWindowCompactionStrategy`", made(window_compaction))
     yield Contender(name, "`SummarizationStrategy`", made(summarised))
     yield Contender(name, "`SlidingWindowStrategy`", made(sliding))
     yield Contender(name, "**Wane**", made(lambda _, budget: {"context_providers": [ContextLifecycle(budget)]}))

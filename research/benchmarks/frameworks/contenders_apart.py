@@ -94,7 +94,7 @@ def inspect_ai() -> Iterator[Contender]:
 
     display_type()  # reads the variable
 
-    def offered(tool: Callable[..., str]) -> ToolDef:
+    def offer_tool(tool: Callable[..., str]) -> ToolDef:
         @wraps(tool)
         async def execute(**given: Any) -> str:
             return tool(**given)
@@ -104,14 +104,14 @@ def inspect_ai() -> Iterator[Contender]:
 
     runners = list[asyncio.Runner]()
 
-    async def counted(text: str) -> int:
+    async def count_text(text: str) -> int:
         """Count as the scripted provider does. Inspect would fetch a tokenizer, whose counts differ."""
         return count_chars(text)
 
     def made(more: Callable[[int], dict[str, Any]]) -> Begin:
         def begin(url: str, tools: Tools, budget: int) -> Turn:
             model = get_model("openai/gpt-x", base_url=f"{url}/v1", api_key="k", memoize=False, responses_api=False)
-            model.api.count_text_tokens = counted
+            model.api.count_text_tokens = count_text
             prompts, answered, folder = asyncio.Queue[str](), asyncio.Event(), TemporaryDirectory()
             running = list[asyncio.Task[Any]]()
 
@@ -122,7 +122,7 @@ def inspect_ai() -> Iterator[Contender]:
                 return await prompts.get()
 
             given = more(budget)
-            theirs = [*map(offered, tools), *given.pop("tools", [])]
+            theirs = [*map(offer_tool, tools), *given.pop("tools", [])]
             agent = react(prompt=None, tools=theirs, submit=False, on_continue=go_on, **given)
 
             async def turn(prompt: str) -> None:
@@ -148,12 +148,12 @@ def inspect_ai() -> Iterator[Contender]:
     def compacted(kind: Any) -> Begin:
         return made(lambda budget: {"compaction": kind(threshold=int(SHARE * budget))})
 
-    def managed(budget: int) -> dict[str, Any]:
+    def managed_options(budget: int) -> dict[str, Any]:
         lifecycle = ContextLifecycle(budget)
         return {"model": lifecycle.model(), "tools": [lifecycle]}
 
     ways = {f"`{it.__name__}`": compacted(it) for it in (CompactionSummary, CompactionEdit, CompactionTrim)}
-    for way, begin in {**ways, "**Wane**": made(managed)}.items():
+    for way, begin in {**ways, "**Wane**": made(managed_options)}.items():
         yield Contender("Inspect AI", way, begin)
         while runners:
             runners.pop().close()  # ends the sample, in which the agent waits for more
@@ -187,7 +187,7 @@ def openhands() -> Iterator[Contender]:
 
     kinds: dict[str, tuple[Any, Any]] = {}
 
-    def registered(tool: Callable[..., str]) -> Tool:
+    def define_tool(tool: Callable[..., str]) -> Tool:
         """Register a tool; its classes are made once, as the SDK finds them by name."""
         name = tool.__name__
         if name not in kinds:
@@ -208,7 +208,7 @@ def openhands() -> Iterator[Contender]:
             folder = TemporaryDirectory()
             llm = LLM(model="openai/gpt-x", base_url=f"{url}/v1", api_key="k", num_retries=0, usage_id="agent")
             agent = Agent(
-                llm=llm, tools=[*map(registered, tools)], include_default_tools=[], system_prompt=INSTRUCTIONS
+                llm=llm, tools=[*map(define_tool, tools)], include_default_tools=[], system_prompt=INSTRUCTIONS
             )
             # The id is in each request, from which the provider makes ids that the condenser counts.
             same: dict[str, Any] = {"conversation_id": UUID(int=0), "workspace": folder.name}
@@ -223,12 +223,12 @@ def openhands() -> Iterator[Contender]:
 
         return begin
 
-    def condensed(condenser: Callable[[Any, int], Any]) -> Begin:
+    def with_condenser(condenser: Callable[[Any, int], Any]) -> Begin:
         return made(lambda agent, budget: agent.model_copy(update={"condenser": condenser(agent.llm, budget)}))
 
-    def summarised(llm: Any, budget: int) -> Any:
+    def summarising_condenser(llm: Any, budget: int) -> Any:
         return LLMSummarizingCondenser(llm=llm, max_tokens=int(SHARE * budget))
 
-    yield Contender("OpenHands", "`default_condenser`", condensed(lambda llm, _: default_condenser(llm)))
-    yield Contender("OpenHands", "`LLMSummarizingCondenser`", condensed(summarised))
+    yield Contender("OpenHands", "`default_condenser`", with_condenser(lambda llm, _: default_condenser(llm)))
+    yield Contender("OpenHands", "`LLMSummarizingCondenser`", with_condenser(summarising_condenser))
     yield Contender("OpenHands", "**Wane**", made(lambda agent, budget: ContextLifecycle(budget=budget).equip(agent)))

@@ -17,7 +17,7 @@ from wane.core import RECALL, Added, ContextWindow, Episode, EpisodeType, Kind, 
 from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
 from wane.lab.counting import Material
-from wane.lab.loss.index import Index, touched
+from wane.lab.loss.index import Index, touched_files
 from wane.lab.session import RecordedSession
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
@@ -158,7 +158,7 @@ class _Reading:
         window = ContextWindow(MAX_BUDGET)
         for index, part in enumerate(self._session.parts):
             self._take(index, part, window.add(self._material.items[index]))
-        described = self._described()
+        described = self._measure_descriptions()
         evictions = self._session.evictions
         overflow_tokens = 0
         for eviction in evictions:
@@ -222,7 +222,7 @@ class _Reading:
             self._sums["read_again"] += 1
             if owner is not None and owner.type is EpisodeType.EXPL:
                 self._repeating.add(owner.number)
-        files = touched(part)
+        files = touched_files(part)
         if owner is not None and owner.type is EpisodeType.ACT:
             for path in files.edited:
                 self._edits(path, owner)
@@ -240,7 +240,7 @@ class _Reading:
             accounted = any(reader is act or reader.name in act.dependencies for reader in readers)
             self._rests.setdefault(act.number, []).append(accounted)
 
-    def _described(self) -> list[tuple[int, int]]:
+    def _measure_descriptions(self) -> list[tuple[int, int]]:
         """Return, for each description, how many identifiers it should hold, and how many of them it holds.
 
         It should hold those that its exploration was first to show and that later calls used.

@@ -191,12 +191,12 @@ class _Sizes:
                 self.tokens[slot] = share
             else:
                 self._summaries[slot.text] = Substitute(slot.text, share)
-        return [self._sized(slot) for slot in view]
+        return [self._size_slot(slot) for slot in view]
 
     def _estimate(self, slot: Slot) -> int:
         return self._estimates[slot] if isinstance(slot, int) else chars(slot.text)
 
-    def _sized(self, slot: Slot) -> Slot:
+    def _size_slot(self, slot: Slot) -> Slot:
         return slot if isinstance(slot, int) else self._summaries[slot.text]
 
     def _size(self, slot: Slot) -> int:

@@ -26,7 +26,7 @@ from wane.lab.replaying.replay import Pricing, replay
 from wane.lab.replaying.studying import Studied, study
 from wane.strategies.base import Settings, Slot, Substitute
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
-from wane_research.bench.figures import Evidence, Figures, Watched, names, rendered, total
+from wane_research.bench.figures import Evidence, Figures, Watched, names, render_part, total
 from wane_research.bench.results import at_view, read_result
 from wane_research.bench.running import PRICES
 from wane_research.bench.sources import RecordingError, Source, SourceFile, check_recordings, load_sources, script
@@ -73,7 +73,7 @@ def chat(folder: Path) -> Studied:
     return study(gather([folder / "chat.json"]).recordings, pricing)[0]
 
 
-def measured(folder: Path, sources: Sequence[Source], **options: Any) -> int:
+def run_bench(folder: Path, sources: Sequence[Source], **options: Any) -> int:
     defaults = {"folder": folder, "strategy": "cwl,compact,truncate", "budgets": "3k,5k", "workers": 1}
     return run_on(BenchOptions(**{**defaults, **options}), sources)
 
@@ -110,7 +110,7 @@ class TestSources:
         with pytest.raises(RecordingError, match=r"there is no folder .*nothing.*--sources"):
             check_recordings(sources, folder / "nothing")
         with pytest.raises(RecordingError, match=r"different .*pi\.jsonl; missing in .*chat\.json.*--sources"):
-            measured(folder, sources)
+            run_bench(folder, sources)
 
 
 def naive(studied: Studied, call: int, view: Sequence[Slot]) -> float | None:
@@ -120,17 +120,17 @@ def naive(studied: Studied, call: int, view: Sequence[Slot]) -> float | None:
     history: set[str] = set()
     pinned: set[str] = set()
     for part in session.parts[: model_call.first]:
-        history |= names(rendered(part))
+        history |= names(render_part(part))
         if part.kind in (Kind.SYSTEM, Kind.USER, Kind.NOTICE):
-            pinned |= names(rendered(part))
+            pinned |= names(render_part(part))
     used: set[str] = set()
     for part in session.parts[model_call.first : model_call.stop]:
         if part.kind is Kind.CALL:
-            used |= names(rendered(part))
+            used |= names(render_part(part))
     needed = (used & history) - pinned
     held: set[str] = set()
     for slot in view:
-        held |= names(slot.text if isinstance(slot, Substitute) else rendered(session.parts[slot]))
+        held |= names(slot.text if isinstance(slot, Substitute) else render_part(session.parts[slot]))
     return len(needed & held) / len(needed) if needed else None
 
 
@@ -175,7 +175,7 @@ class TestCommand:
     def test_it_prints_a_table_for_each_budget(
         self, folder: Path, sources: list[Source], capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert measured(folder, sources) == 0
+        assert run_bench(folder, sources) == 0
         out = " ".join(capsys.readouterr().out.split())
         assert "2 recordings: 127 model calls" in out
         assert "Budget 3,000 tokens strategy view" in out
@@ -184,13 +184,13 @@ class TestCommand:
     def test_an_interrupted_run_goes_on(
         self, folder: Path, sources: list[Source], cache: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        measured(folder, sources, as_json=True)
+        run_bench(folder, sources, as_json=True)
         whole = json.loads(capsys.readouterr().out)
         [path] = cache.rglob("*.jsonl")
         lines = path.read_text(encoding="utf-8").split("\n")
         # As if it had been ended in the middle of a line.
         path.write_text("\n".join(lines)[: len("\n".join(lines)) // 2], encoding="utf-8")
-        measured(folder, sources, as_json=True)
+        run_bench(folder, sources, as_json=True)
         captured = capsys.readouterr()
         finished = re.search(r"(\d+) of 14 cells are finished", captured.err)
         assert finished
@@ -203,11 +203,11 @@ class TestCommand:
         self, folder: Path, sources: list[Source], tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         path = tmp_path / "result.json"
-        measured(folder, sources, author="Ada", output=path)
+        run_bench(folder, sources, author="Ada", output=path)
         before = {kept.name for kept in cache.rglob("*.jsonl")}
         capsys.readouterr()
         options = {"strategy": None, "budgets": None, "check": path}
-        assert measured(folder, sources, **options) == 0
+        assert run_bench(folder, sources, **options) == 0
         assert "all figures of 7 rows are those of Ada" in capsys.readouterr().err
         assert {kept.name for kept in cache.rglob("*.jsonl")} == before
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -215,11 +215,11 @@ class TestCommand:
         row["figures"]["faults"] += 1
         row["figures"]["cost"] *= 1.000001
         path.write_text(json.dumps(data), encoding="utf-8")
-        assert measured(folder, sources, **options) == 1
+        assert run_bench(folder, sources, **options) == 1
         lines = capsys.readouterr().out.split("\n")
         assert [line.split(" is ")[0] for line in lines[:2]] == ["cwl at 3,000: cost", "cwl at 3,000: faults"]
         # What was not asked for is not measured.
-        assert measured(folder, sources, **{**options, "strategy": "truncate"}) == 0
+        assert run_bench(folder, sources, **{**options, "strategy": "truncate"}) == 0
 
     @pytest.mark.quick(3)
     @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ class TestCommand:
         self, folder: Path, sources: list[Source], tmp_path: Path, change: dict[str, Any], why: str
     ) -> None:
         path = tmp_path / "result.json"
-        measured(folder, sources, strategy="none", author="Ada", output=path)
+        run_bench(folder, sources, strategy="none", author="Ada", output=path)
         data = json.loads(path.read_text(encoding="utf-8"))
         path.write_text(json.dumps({**data, **change}), encoding="utf-8")
         with pytest.raises(FormatError, match=why):
@@ -246,20 +246,20 @@ class TestCommand:
 
     def test_options_that_cannot_work(self, folder: Path, sources: list[Source], tmp_path: Path) -> None:
         with pytest.raises(WaneError, match="add --author"):
-            measured(folder, sources, output=tmp_path / "r.json")
+            run_bench(folder, sources, output=tmp_path / "r.json")
         with pytest.raises(ConfigError, match="known: all, chat, pi"):
-            measured(folder, sources, source="chatt")
+            run_bench(folder, sources, source="chatt")
         path = tmp_path / "r.json"
-        measured(folder, sources[:1], strategy="none", author="Ada", output=path)
+        run_bench(folder, sources[:1], strategy="none", author="Ada", output=path)
         with pytest.raises(ConfigError, match=r"recordings that this version does not know: chat\.json"):
-            measured(folder, sources[1:], strategy=None, budgets=None, check=path)
+            run_bench(folder, sources[1:], strategy=None, budgets=None, check=path)
         with pytest.raises(ConfigError, match="has no row of cwl"):
-            measured(folder, sources, strategy="cwl", check=path)
+            run_bench(folder, sources, strategy="cwl", check=path)
 
 
 def test_between_two_budgets(folder: Path, sources: list[Source], tmp_path: Path) -> None:
     path = tmp_path / "r.json"
-    measured(folder, sources, author="Ada", output=path)
+    run_bench(folder, sources, author="Ada", output=path)
     result = read_result(path)
     low, high = (result.values(row) for row in result.rows if row.strategy == "truncate")
     middle = at_view(result, "truncate", (low["view"] + high["view"]) / 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.scripted.requests import TOOLS, request, said, user
+from tests.scripted.requests import TOOLS, reply_messages, request, user
 from wane.core import DELIMITER
 from wane.core.delimiter import TASKS_DESCRIPTION
 from wane.testing import Message, Reply
@@ -24,7 +24,7 @@ TICKET = "Add the ticket for the loom, which you drew in task 4."
 
 
 def did(place: str, tool: str, result: str, **arguments: Any) -> list[Message]:
-    return said(place, (tool, arguments, result))
+    return reply_messages(place, (tool, arguments, result))
 
 
 def read(path: str, quota: int, place: str = "9.look") -> list[Message]:
@@ -36,7 +36,7 @@ def calls(reply: Reply) -> list[tuple[str, Any]]:
     return [(call.tool, call.arguments) for call in reply.calls]
 
 
-def written(reply: Reply) -> str:
+def edited_code(reply: Reply) -> str:
     """The code of the reply's edit."""
     arguments: Any = next(call.arguments for call in reply.calls if call.tool == "edit_file")
     return str(arguments["new_text"])
@@ -57,14 +57,14 @@ def test_it_reads_what_it_does_not_see_and_uses_what_it_sees() -> None:
     reply = decide(request(*seen, *read(A, 7)))
     assert [tool for tool, _ in calls(reply)] == [DELIMITER, DELIMITER, "edit_file"]
     assert calls(reply)[0][1]["name"] == "t9-look"
-    assert "    return 41\n" in written(reply)
+    assert "    return 41\n" in edited_code(reply)
     # Nothing is remembered from one request to the next.
     assert calls(decide(request(user(TASK), *LOOKED, *read(A, 7)))) == [("read_file", {"path": B})]
 
 
 def test_what_only_the_user_said_is_used_as_long_as_it_is_in_view() -> None:
     looked = (user(f"{TASK} {SALT}"), *LOOKED, *read(B, 41), *read(A, 7))
-    assert "return 41 + 555\n" in written(decide(request(user(DECIDED), *looked)))
+    assert "return 41 + 555\n" in edited_code(decide(request(user(DECIDED), *looked)))
     gone = decide(request(*looked))
     assert "I do not see what we decided about salt." in (gone.text or "")
     assert [tool for tool, _ in calls(gone)] == [DELIMITER]
@@ -77,7 +77,7 @@ def test_a_name_and_a_function_of_an_earlier_task_come_from_its_turn() -> None:
     named = TASK.replace("`quay_due`", "with the name that we agreed on in task 1")
     called = user(f"{named} Add what the function of task 1 returns, by calling it.")
     looked = (called, *LOOKED, *read(B, 41), *read(A, 7))
-    code = written(decide(request(agreed, *looked)))
+    code = edited_code(decide(request(agreed, *looked)))
     assert "def tare_toll() -> int:" in code
     assert "    from depot.kiln.balance import one_two\n    return 41 + one_two()\n" in code
     assert "I do not see which name" in (decide(request(*looked)).text or "")
@@ -86,10 +86,10 @@ def test_a_name_and_a_function_of_an_earlier_task_come_from_its_turn() -> None:
 def test_a_ticket_is_known_by_its_description_recalled_or_lost() -> None:
     looked = (user(f"{TASK} {TICKET}"), *LOOKED, *read(B, 41), *read(A, 7))
     described = did("4.write", DELIMITER, "Ended.", action="end", description="The ticket for the loom is 777.")
-    assert "return 41 + 777\n" in written(decide(request(user(DECIDED), *described, *looked)))
+    assert "return 41 + 777\n" in edited_code(decide(request(user(DECIDED), *described, *looked)))
     assert calls(decide(request(*looked))) == [("recall", {"name": "t4-look"})]
     page = "… ticket for loom: 777 …"
-    assert "return 41 + 777\n" in written(decide(request(*looked, *did("9.look", "recall", page, name="t4-look"))))
+    assert "return 41 + 777\n" in edited_code(decide(request(*looked, *did("9.look", "recall", page, name="t4-look"))))
     more = '[There is more. Go on with: {"name": "t4-look", "offset": 400}]'
     paged = did("9.look", "recall", more, name="t4-look")
     assert calls(decide(request(*looked, *paged))) == [("recall", {"name": "t4-look", "offset": 400})]
@@ -108,19 +108,19 @@ def test_a_finding_is_known_by_its_description_or_found_again() -> None:
     looked = (*found, *read(B, 41), *read(A, 7))
     said = "The highest QUOTA of the mint is 98."
     described = did("3.write", DELIMITER, "Ended.", action="end", description=said)
-    assert "return 41 + 98\n" in written(decide(request(*described, *looked)))
+    assert "return 41 + 98\n" in edited_code(decide(request(*described, *looked)))
     assert calls(decide(request(*looked))) == [("list_files", {"glob": "depot/mint/*.py"})]
     listing = did("9.look", "list_files", "depot/mint/gauges.py\ndepot/mint/intake.py\n", glob="depot/mint/*.py")
     one = (*looked, *listing, *read("depot/mint/gauges.py", 12))
     assert calls(decide(request(*one))) == [("read_file", {"path": "depot/mint/intake.py"})]
-    assert "return 41 + 88\n" in written(decide(request(*one, *read("depot/mint/intake.py", 88))))
+    assert "return 41 + 88\n" in edited_code(decide(request(*one, *read("depot/mint/intake.py", 88))))
 
 
 def test_what_the_user_had_changed_counts_as_changed_once_that_task_is_over() -> None:
     change = user(f"{DECIDED} Also set QUOTA of `{B}` to 60.")
     before = (change, *read(B, 41, place="1.look"))
     looked = (user(TASK), *LOOKED, *read(A, 7))
-    assert "return 60\n" in written(decide(request(*before, *looked)))
+    assert "return 60\n" in edited_code(decide(request(*before, *looked)))
 
 
 def test_a_file_that_is_not_as_it_was_seen_is_read_again() -> None:
@@ -149,16 +149,16 @@ def test_an_act_is_ended_by_its_name() -> None:
 def test_a_model_that_may_mark_tasks_does_and_its_line_has_what_later_work_may_need() -> None:
     offered = {"tools": [{"name": DELIMITER, "description": TASKS_DESCRIPTION}]}
 
-    def marked(*messages: Message) -> list[tuple[str, Any]]:
+    def list_marks(*messages: Message) -> list[tuple[str, Any]]:
         return [call for call in calls(decide(replace(request(*messages), body=offered))) if call[0] == DELIMITER]
 
-    assert [given["type"] for _, given in marked(user(TASK))] == ["task", "expl"]
+    assert [given["type"] for _, given in list_marks(user(TASK))] == ["task", "expl"]
     learned = "Read 1 modules for `quay_due`. The ticket for the kiln is 777."
     looked = did("9.look", DELIMITER, "Ended.", action="end", name="t9-look", description=learned)
     checked = did("9.check", "shell", "3 tests, 0 failed", command="sh check kiln")
-    _, (_, line) = marked(user(TASK), *looked, *checked)
+    _, (_, line) = list_marks(user(TASK), *looked, *checked)
     assert line["description"] == f"Added `quay_due` to {A}. The ticket for the kiln is 777."
-    gone = marked(user(f"{TASK} {SALT}"), *LOOKED, *read(B, 41), *read(A, 7))
+    gone = list_marks(user(f"{TASK} {SALT}"), *LOOKED, *read(B, 41), *read(A, 7))
     assert [given["name"] for _, given in gone] == ["t9-look", "t9"]
 
 

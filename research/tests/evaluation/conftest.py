@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from research.tests.evaluation.machines import IMAGE, make_base
-from research.tests.evaluation.whole import COMMAND, KEY, SOURCES, TASKS, ended, find_python
+from research.tests.evaluation.whole import COMMAND, KEY, SOURCES, TASKS, find_python, wait_for_end
 
 from wane_research.evaluation.sandbox.namespace import missing
 
@@ -87,11 +87,11 @@ def evaluate(python: str, place: Path, tmp_path: Path) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def evaluated(evaluate: Callable[..., Any]) -> Callable[..., str]:
+def evaluate_to_end(evaluate: Callable[..., Any]) -> Callable[..., str]:
     """Runs a command to its end, which must have this exit code, and returns what it printed."""
 
     def to_the_end(*words: str, code: int = 0, **config: Any) -> str:
-        ended_with, out = ended(evaluate(*words, **config))
+        ended_with, out = wait_for_end(evaluate(*words, **config))
         assert ended_with == code, out
         return out
 

@@ -12,7 +12,7 @@ from wane_research.evaluation.running.config import (
     Config,
     Limits,
     Sample,
-    drawn,
+    draw_sample,
     hung_after,
     in_order,
     load,
@@ -144,13 +144,13 @@ def test_each_run_has_an_order_of_its_own_by_the_seed() -> None:
 
 def test_a_sample_is_drawn_by_its_own_seed() -> None:
     tasks = tuple("abcdefgh")
-    sample = drawn(tasks, Sample(3, 1))
+    sample = draw_sample(tasks, Sample(3, 1))
     assert len(sample) == 3
-    assert sample == drawn(tasks, Sample(3, 1)) != drawn(tasks, Sample(3, 2))
+    assert sample == draw_sample(tasks, Sample(3, 1)) != draw_sample(tasks, Sample(3, 2))
     assert list(sample) == sorted(sample)
-    assert drawn(tasks, None) == tasks
+    assert draw_sample(tasks, None) == tasks
     with pytest.raises(ConfigError, match="sample: count is 9, but there are only 8 tasks"):
-        drawn(tasks, Sample(9, 1))
+        draw_sample(tasks, Sample(9, 1))
 
 
 def test_wane_is_not_killed_while_a_call_is_silent() -> None:

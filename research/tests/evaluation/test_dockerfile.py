@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from wane_research.evaluation.sandbox.image import DockerfileError, assignments, command, copied, expand, parse
+from wane_research.evaluation.sandbox.image import DockerfileError, assignments, command, expand, parse, parse_copy
 
 WHOLE = r"""
 # A comment
@@ -41,8 +41,8 @@ def test_a_whole_file() -> None:
     assert assignments(env, {"A": "0"}) == {"A": "1", "B": "two words", "C": "1"}
     assert assignments(old, {}) == {"OLD": "the whole rest"}
     assert " ".join(command(apt).split()) == "apt-get update && apt-get install -y curl && rm -rf /var/lib/apt"
-    assert copied(two) == (("one.txt", "two.txt"), "/data/")
-    assert copied(quoted) == (("with space.txt",), "/app/")
+    assert parse_copy(two) == (("one.txt", "two.txt"), "/data/")
+    assert parse_copy(quoted) == (("with space.txt",), "/app/")
     assert command(script) == 'set -e\necho "$HOME" # kept\n'
     assert command(cat) == "cat <<'END' > /app/file && echo done\n indented\nEND\n"
     assert here.body == "dedented\n"
@@ -91,4 +91,4 @@ def test_variables(text: str, expanded: str) -> None:
 )
 def test_what_is_not_supported_is_refused_with_its_line(text: str, told: str) -> None:
     with pytest.raises(DockerfileError, match=told):
-        copied(parse(text).steps[0])
+        parse_copy(parse(text).steps[0])

@@ -21,7 +21,7 @@ from research.tests.evaluation.longcli_task import BASE, INSTRUCTION, NAME, make
 from research.tests.evaluation.machines import make_base, make_python_base
 from research.tests.evaluation.study import Model as StudyModel
 from research.tests.evaluation.study import short_study, write_task
-from research.tests.evaluation.whole import COMMAND, PATIENCE, SOURCES, TASKS, ended, results
+from research.tests.evaluation.whole import COMMAND, PATIENCE, SOURCES, TASKS, results, wait_for_end
 
 from tests.marks import first_quick
 from wane.core import DELIMITER
@@ -72,10 +72,10 @@ def session_of(found: RunResults, trial: Trial) -> str:
 
 
 @pytest.mark.wide
-def test_both_protocols_and_the_report(evaluated: Callable[..., str], python: str, tmp_path: Path) -> None:
+def test_both_protocols_and_the_report(evaluate_to_end: Callable[..., str], python: str, tmp_path: Path) -> None:
     model = Model()
     with ScriptedServer(model) as server:
-        evaluated(server.url)
+        evaluate_to_end(server.url)
         assert not server.refusals
     single, isolated = (results(tmp_path / "out", protocol) for protocol in ("single", "isolated"))
     assert single.run.order == isolated.run.order
@@ -99,17 +99,17 @@ def test_both_protocols_and_the_report(evaluated: Callable[..., str], python: st
         path for path in (tmp_path / "out").rglob("*") if path.is_file() and b"a-key-of-this-test" in path.read_bytes()
     ]
     assert not kept
-    out = evaluated("", "report", str(tmp_path / "out"))
+    out = evaluate_to_end("", "report", str(tmp_path / "out"))
     assert "trees" in out
     assert "100" in out
 
 
 @pytest.mark.wide
-def test_each_marker_has_an_arm_and_its_effect_a_row(evaluated: Callable[..., str], tmp_path: Path) -> None:
+def test_each_marker_has_an_arm_and_its_effect_a_row(evaluate_to_end: Callable[..., str], tmp_path: Path) -> None:
     with ScriptedServer(Model()) as server:
-        evaluated(server.url, annotate=["model", "infer"], protocols=["isolated"])
+        evaluate_to_end(server.url, annotate=["model", "infer"], protocols=["isolated"])
         assert not server.refusals
-    out = evaluated("", "report", str(tmp_path / "out"), "--json")
+    out = evaluate_to_end("", "report", str(tmp_path / "out"), "--json")
     effects = {it["measure"]: (it["value"], it["other"], it["tasks"]) for it in json.loads(out)["marking"]}
     assert effects["model calls"] == (2, 2, 3)
     assert effects["episodes without end"] == (0, 1, 3)
@@ -117,21 +117,21 @@ def test_each_marker_has_an_arm_and_its_effect_a_row(evaluated: Callable[..., st
 
 @pytest.mark.wide
 def test_a_run_that_is_killed_in_a_task_goes_on_as_if_it_had_not(
-    evaluate: Callable[..., Any], evaluated: Callable[..., str], place: Path, tmp_path: Path
+    evaluate: Callable[..., Any], evaluate_to_end: Callable[..., str], place: Path, tmp_path: Path
 ) -> None:
     with ScriptedServer(Model()) as server:
-        evaluated(server.url, protocols=["single"], output="undisturbed")
+        evaluate_to_end(server.url, protocols=["single"], output="undisturbed")
     undisturbed = results(tmp_path / "undisturbed", "single")
     model = Model(stuck_in=undisturbed.run.order[1])
     with ScriptedServer(model) as server:
         process = evaluate(server.url, protocols=["single"])
         assert model.stuck.wait(PATIENCE)
         process.kill()
-        ended(process)
+        wait_for_end(process)
         model.go_on.set()
         broken = results(tmp_path / "out", "single")
         assert essence(broken) == essence(undisturbed)[:1]
-        evaluated(server.url, "resume", str(tmp_path / "out"))
+        evaluate_to_end(server.url, "resume", str(tmp_path / "out"))
     found = results(tmp_path / "out", "single")
     assert essence(found) == essence(undisturbed)
     assert [(it.task, it.why) for it in found.abandoned] == [(undisturbed.run.order[1], "killed")]
@@ -141,10 +141,10 @@ def test_a_run_that_is_killed_in_a_task_goes_on_as_if_it_had_not(
 
 
 @pytest.mark.wide
-def test_time_and_money_end_tasks_and_the_session_lives_on(evaluated: Callable[..., str], tmp_path: Path) -> None:
+def test_time_and_money_end_tasks_and_the_session_lives_on(evaluate_to_end: Callable[..., str], tmp_path: Path) -> None:
     with ScriptedServer(Model(slow_in="birch")) as server:
         limits = {"minutes_per_task": 0.75, "cost_total": 100}
-        evaluated(server.url, protocols=["single"], seed=None, limits=limits)
+        evaluate_to_end(server.url, protocols=["single"], seed=None, limits=limits)
     found = results(tmp_path / "out", "single")
     assert [(it.task, it.error, it.reward) for it in found.trials] == [
         ("apple", "", 1.0),
@@ -158,10 +158,10 @@ def test_time_and_money_end_tasks_and_the_session_lives_on(evaluated: Callable[.
     one = found.trials[0].usage.cost or 0.0
     with ScriptedServer(Model()) as server:
         limited = {"output": "limited", "protocols": ["single"], "seed": None}
-        out = evaluated(server.url, **limited, limits={"cost_total": one * 1.2}, code=3)
+        out = evaluate_to_end(server.url, **limited, limits={"cost_total": one * 1.2}, code=3)
         assert "in total is reached" in out
         assert [it.task for it in results(tmp_path / "limited", "single").trials] == ["apple"]
-        evaluated(server.url, **limited, limits={"cost_per_task": one / 10})
+        evaluate_to_end(server.url, **limited, limits={"cost_per_task": one / 10})
     found = results(tmp_path / "limited", "single")
     assert [(it.task, it.ended_by) for it in found.trials] == [
         ("apple", None),
@@ -171,8 +171,8 @@ def test_time_and_money_end_tasks_and_the_session_lives_on(evaluated: Callable[.
 
 
 @pytest.mark.wide
-def test_reference_solutions(evaluated: Callable[..., str], tmp_path: Path) -> None:
-    evaluated("", models=[], strategies=["agent:oracle"], seed=None)
+def test_reference_solutions(evaluate_to_end: Callable[..., str], tmp_path: Path) -> None:
+    evaluate_to_end("", models=[], strategies=["agent:oracle"], seed=None)
     found = results(tmp_path / "out", "isolated")
     assert [(it.task, it.reward) for it in found.trials] == [(name, 1.0) for name in TASKS]
 
@@ -180,7 +180,7 @@ def test_reference_solutions(evaluated: Callable[..., str], tmp_path: Path) -> N
 @pytest.mark.wide
 @pytest.mark.parametrize(("protocol", "sessions"), first_quick(("single", 1), ("isolated", 3)))
 def test_a_task_of_several_steps(
-    evaluated: Callable[..., str], place: Path, tmp_path: Path, protocol: str, sessions: int
+    evaluate_to_end: Callable[..., str], place: Path, tmp_path: Path, protocol: str, sessions: int
 ) -> None:
     tasks = tmp_path / "tasks"
     shutil.copytree(place / "tasks" / "apple", tasks / "apple")
@@ -198,7 +198,7 @@ def test_a_task_of_several_steps(
         )
     model = Model()
     with ScriptedServer(model) as server:
-        evaluated(server.url, path=str(tasks), protocols=[protocol], seed=None)
+        evaluate_to_end(server.url, path=str(tasks), protocols=[protocol], seed=None)
     found = results(tmp_path / "out", protocol)
     assert [(it.task, it.reward, it.usage.model_calls) for it in found.trials] == [("apple", 1.0, 2), ("steps", 1.0, 4)]
     assert [(it.name, it.reward) for it in found.trials[1].steps] == [("one", 1.0), ("two", 1.0)]
@@ -210,12 +210,12 @@ def test_a_task_of_several_steps(
 
 
 @pytest.mark.wide
-def test_a_model_that_acts_on_what_it_sees(evaluated: Callable[..., str], place: Path, tmp_path: Path) -> None:
+def test_a_model_that_acts_on_what_it_sees(evaluate_to_end: Callable[..., str], place: Path, tmp_path: Path) -> None:
     make_python_base(place / "bases")
     write_task(tmp_path / "study" / "depot", short_study())
     arms = {"strategies": ["cwl", "compact", "truncate"], "protocols": ["single"], "budgets": ["14k"]}
     with ScriptedServer(StudyModel()) as server:
-        evaluated(server.url, path=str(tmp_path / "study"), seed=None, concurrency=3, **arms)
+        evaluate_to_end(server.url, path=str(tmp_path / "study"), seed=None, concurrency=3, **arms)
         assert not server.refusals
         requests = server.requests
     found = {it.run.arm.strategy: it for it in map(read, (tmp_path / "out").rglob(FILE_NAME))}
@@ -238,7 +238,7 @@ def test_a_model_that_acts_on_what_it_sees(evaluated: Callable[..., str], place:
 
 @pytest.mark.wide
 def test_what_an_agent_changed_is_kept_for_the_grader(
-    evaluate: Callable[..., Any], evaluated: Callable[..., str], place: Path, tmp_path: Path
+    evaluate: Callable[..., Any], evaluate_to_end: Callable[..., str], place: Path, tmp_path: Path
 ) -> None:
     checkout = make_base(place / "bases", "swebench/sweb.eval.x86_64.trees_1776_trees-1:latest") / "testbed"
     git = ["git", "-C", str(checkout), "-c", "user.name=x", "-c", "user.email=x@example.org"]
@@ -257,16 +257,16 @@ def test_what_an_agent_changed_is_kept_for_the_grader(
         )
     )
     tasks = tmp_path / "tasks"
-    assert ended(evaluate("", "swe-bench", str(tmp_path / "lite.jsonl"), str(tasks)))[0] == 0
+    assert wait_for_end(evaluate("", "swe-bench", str(tmp_path / "lite.jsonl"), str(tasks)))[0] == 0
     commands = (
         "echo apple >new.txt; git -c user.name=y -c user.email=y@example.org commit -qam mine; echo more >>kept.txt"
     )
     script = [Reply(calls=(Call("shell", {"command": commands}),)), Reply("Done.")]
     with ScriptedServer(script) as server:
-        evaluated(server.url, benchmark="swe-bench-lite", path=str(tasks), protocols=["isolated"])
+        evaluate_to_end(server.url, benchmark="swe-bench-lite", path=str(tasks), protocols=["isolated"])
     (trial,) = results(tmp_path / "out", "isolated").trials
     assert (trial.reward, trial.error) == (None, "")
-    evaluated("", "predictions", str(tmp_path / "out"))
+    evaluate_to_end("", "predictions", str(tmp_path / "out"))
     (path,) = (tmp_path / "out").rglob("predictions.jsonl")
     prediction = json.loads(path.read_text())
     assert prediction["instance_id"] == "trees__trees-1"
@@ -279,19 +279,19 @@ def test_what_an_agent_changed_is_kept_for_the_grader(
 @pytest.mark.wide
 @pytest.mark.parametrize(("sum_of", "steps"), first_quick(("abs(a) + b", (0.5, 1.0)), ("a + b", (1.0, 1.0))))
 def test_a_task_of_longcli_is_graded_by_its_own_tests(
-    evaluated: Callable[..., str], place: Path, tmp_path: Path, sum_of: str, steps: tuple[float, float]
+    evaluate_to_end: Callable[..., str], place: Path, tmp_path: Path, sum_of: str, steps: tuple[float, float]
 ) -> None:
     if not (place / "bases" / BASE).exists():
         make_python_base(place / "bases", BASE)
     make_benchmark(tmp_path / "clone")
-    evaluated("", "longcli", str(tmp_path / "clone"), str(tmp_path / "tasks"))
+    evaluate_to_end("", "longcli", str(tmp_path / "clone"), str(tmp_path / "tasks"))
     # A score that the agent wrote itself does not count.
     command = (
         f"cat INSTRUCTION.md; printf 'def add(a, b):\\n    return {sum_of}\\n' >>lab/add.py; "
         'mkdir test_output; echo \'{"is_pass": 1, "step_score": 9}\' >test_output/f2p_score.json'
     )
     with ScriptedServer([Reply(calls=(Call("shell", {"command": command}),)), Reply("Done.")]) as server:
-        evaluated(server.url, path=str(tmp_path / "tasks"), protocols=["isolated"])
+        evaluate_to_end(server.url, path=str(tmp_path / "tasks"), protocols=["isolated"])
         assert INSTRUCTION in server.requests[1].texts(Kind.RESULT)[0]
     (trial,) = results(tmp_path / "out", "isolated").trials
     assert (trial.task, trial.reward, trial.error) == (NAME, float(steps[0] == 1.0), "")

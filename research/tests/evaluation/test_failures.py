@@ -48,12 +48,12 @@ def by_task(tmp_path: Path, protocol: str = "isolated") -> dict[str, Trial]:
 
 @pytest.mark.wide
 def test_an_environment_that_cannot_be_made_ends_one_trial(
-    evaluated: Callable[..., str], tasks: Path, tmp_path: Path
+    evaluate_to_end: Callable[..., str], tasks: Path, tmp_path: Path
 ) -> None:
     order = ["no-base", "apple", "no-download", "birch", "two-stages", "no-dockerfile", "cedar"]
     with ScriptedServer(Model()) as server:
         run = {"path": str(tasks), "tasks": order, "seed": None, "protocols": ["single"]}
-        out = evaluated(server.url, **run)
+        out = evaluate_to_end(server.url, **run)
     found = by_task(tmp_path, "single")
     assert {name: found[name].reward for name in TASKS} == dict.fromkeys(TASKS, 1.0)
     for name, (_, error, said) in BROKEN.items():
@@ -64,15 +64,15 @@ def test_an_environment_that_cannot_be_made_ends_one_trial(
         assert f"{name}  -    $0.00  {error}" in out
     # The session goes on behind them, and there is nothing to be done again.
     assert (found["cedar"].usage.model_calls, found["cedar"].error) == (2, "")
-    out = evaluated("", "resume", str(tmp_path / "out"))
+    out = evaluate_to_end("", "resume", str(tmp_path / "out"))
     assert "7 trials" in out
 
 
 def test_an_agent_that_cannot_be_set_up_is_the_environments_failure(
-    evaluated: Callable[..., str], tmp_path: Path
+    evaluate_to_end: Callable[..., str], tmp_path: Path
 ) -> None:
     # The image of an instance that lacks its checkout.
-    out = evaluated("", benchmark="swe-bench-lite", tasks=["apple"], protocols=["isolated"], code=1)
+    out = evaluate_to_end("", benchmark="swe-bench-lite", tasks=["apple"], protocols=["isolated"], code=1)
     assert "no trial counts in " in out
     trial = by_task(tmp_path)["apple"]
     assert (trial.error, trial.ended_by, trial.usage) == ("RuntimeError", "environment", NOTHING)
@@ -81,11 +81,11 @@ def test_an_agent_that_cannot_be_set_up_is_the_environments_failure(
 
 @pytest.mark.wide
 def test_what_harbor_cannot_collect_or_store_ends_one_trial(
-    evaluated: Callable[..., str], place: Path, tmp_path: Path
+    evaluate_to_end: Callable[..., str], place: Path, tmp_path: Path
 ) -> None:
     kwargs = {"bases": str(place / "bases"), "no_logs": "apple", "no_room": "birch"}
     environment = {"type": "research.tests.evaluation.failing:FailingEnvironment", "kwargs": kwargs}
-    evaluated("", models=[], strategies=["agent:oracle"], seed=None, environment=environment)
+    evaluate_to_end("", models=[], strategies=["agent:oracle"], seed=None, environment=environment)
     found = by_task(tmp_path)
     assert (found["apple"].error, found["apple"].error_message) == ("RuntimeError", "the container is gone")
     assert found["apple"].reward is None
@@ -109,12 +109,12 @@ def test_what_harbor_cannot_collect_or_store_ends_one_trial(
     ],
 )
 def test_a_reward_that_cannot_be_used_is_the_verifiers_error(
-    evaluated: Callable[..., str], place: Path, tmp_path: Path, written: str, said: str
+    evaluate_to_end: Callable[..., str], place: Path, tmp_path: Path, written: str, said: str
 ) -> None:
     shutil.copytree(place / "tasks", tmp_path / "tasks")
     (tmp_path / "tasks" / "apple" / "tests" / "test.sh").write_text(f"#!/bin/bash\n{written}\n")
     run = {"models": [], "strategies": ["agent:oracle"], "seed": None, "tasks": ["apple", "birch"]}
-    evaluated("", **run, path=str(tmp_path / "tasks"))
+    evaluate_to_end("", **run, path=str(tmp_path / "tasks"))
     found = by_task(tmp_path)
     apple = found["apple"]
     assert (apple.reward, apple.error, apple.ended_by) == (None, "RewardError", "verifier")
@@ -124,12 +124,14 @@ def test_a_reward_that_cannot_be_used_is_the_verifiers_error(
 
 @pytest.mark.wide
 def test_an_environment_that_breaks_while_the_agent_works_has_no_score(
-    evaluated: Callable[..., str], place: Path, tmp_path: Path
+    evaluate_to_end: Callable[..., str], place: Path, tmp_path: Path
 ) -> None:
     kwargs = {"bases": str(place / "bases"), "breaks": "apple"}
     environment = {"type": "research.tests.evaluation.failing:FailingEnvironment", "mount": True, "kwargs": kwargs}
     with ScriptedServer(Model()) as server:
-        evaluated(server.url, seed=None, tasks=["apple", "birch"], protocols=["isolated"], environment=environment)
+        evaluate_to_end(
+            server.url, seed=None, tasks=["apple", "birch"], protocols=["isolated"], environment=environment
+        )
     found = by_task(tmp_path)
     apple = found["apple"]
     assert (apple.reward, apple.error, apple.ended_by, apple.counts) == (None, "SandboxError", "environment", False)

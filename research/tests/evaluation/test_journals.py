@@ -139,7 +139,7 @@ def test_calls_without_a_price_make_the_cost_a_bound_and_those_without_tokens_ar
 # What the agent did, call by call
 
 
-def saved(folder: Path, chat: Chat) -> Path:
+def save_chat(folder: Path, chat: Chat) -> Path:
     with Journal.create(folder, cwd=folder, message_format="openai", session_id="5a3e", fsync=False) as journal:
         for message in chat.messages:
             journal.append(MessageRecord(message=message))
@@ -147,11 +147,11 @@ def saved(folder: Path, chat: Chat) -> Path:
 
 
 def session_of(folder: Path, chat: Chat) -> RecordedSession:
-    (session,) = read_file(saved(folder, chat))
+    (session,) = read_file(save_chat(folder, chat))
     return session
 
 
-def worked() -> Chat:
+def make_chat() -> Chat:
     chat = Chat()
     chat.user("Put it right.")
     chat.call("delimiter", {"action": "start", "name": "look", "type": "expl"}, "Started.")
@@ -164,7 +164,7 @@ def worked() -> Chat:
 
 
 def test_a_read_is_a_repeat_as_long_as_nothing_has_changed(tmp_path: Path) -> None:
-    uses = list(tool_uses(session_of(tmp_path, worked())))
+    uses = list(tool_uses(session_of(tmp_path, make_chat())))
     assert [(use.explores, use.changes, use.repeats) for use in uses] == [
         (True, False, False),
         (True, False, True),
@@ -177,7 +177,7 @@ def test_a_read_is_a_repeat_as_long_as_nothing_has_changed(tmp_path: Path) -> No
 
 
 def test_an_episode_is_without_end_until_it_is_ended(tmp_path: Path) -> None:
-    chat = worked()
+    chat = make_chat()
     assert unended_episodes(session_of(tmp_path / "open", chat)) == {"look"}
     chat.call("delimiter", {"action": "start", "name": "write", "type": "expl"}, "Error: look is active.")
     chat.call("delimiter", {"action": "end", "name": "look", "description": "a is b"}, "Ended.")
@@ -186,14 +186,14 @@ def test_an_episode_is_without_end_until_it_is_ended(tmp_path: Path) -> None:
 
 def test_in_a_session_over_tasks_each_counts_what_it_did_itself(tmp_path: Path) -> None:
     """An episode that was left open before is not counted again."""
-    chat = worked()
-    before = figures_of(saved(tmp_path / "before", chat))
+    chat = make_chat()
+    before = figures_of(save_chat(tmp_path / "before", chat))
     chat.user("The next task.")
     chat.call("read_file", {"path": "a.py", "offset": 1}, "another a, in a new environment")
     chat.call("read_file", {"path": "b.py"}, "b")
     chat.call("read_file", {"path": "b.py"}, "b")
     chat.call("write_file", {"path": "c.py", "content": "c"}, "Wrote c.py.")
-    after = figures_of(saved(tmp_path / "after", chat))
+    after = figures_of(save_chat(tmp_path / "after", chat))
     _, first = before.since(type(before)(), None)
     _, second = after.since(before, None)
     assert first is not None

@@ -102,7 +102,7 @@ class Trials:
             (app / f"part-{number}.txt").write_text(f"{number}\n", encoding="utf-8")
         model = anthropic_model(self.url, arm.model.partition(":")[2], 0)
         settings = Settings(model=model, budget=arm.budget or DEFAULT_BUDGET, yolo=True)
-        settings = settings.changed(strategy=arm.strategy, annotate=arm.annotate or "model")
+        settings = settings.replace(strategy=arm.strategy, annotate=arm.annotate or "model")
         store = SessionStore(attempt.directory / "agent" / SESSIONS)
         session = self._session(attempt.earlier, SessionConfig(app, settings, store))
         number = attempt.task.name.removeprefix("task-")

@@ -100,13 +100,13 @@ def rewards(found: RunResults) -> dict[str, float | None]:
 @pytest.mark.wide
 @pytest.mark.parametrize("protocol", first_quick("single", "isolated"))
 def test_passing_faults_leave_the_rewards_as_they_are(
-    evaluated: Callable[..., str], tasks: Path, tmp_path: Path, protocol: str
+    evaluate_to_end: Callable[..., str], tasks: Path, tmp_path: Path, protocol: str
 ) -> None:
     model = Flaky(list(PASSING))
     with ScriptedServer(model) as server:
         # A limit of cost must not take an answer that broke off for a model without a price.
         run = {"path": str(tasks), "protocols": [protocol], "limits": {"cost_per_task": 1, "cost_total": 20}}
-        evaluated(server.url, **run)
+        evaluate_to_end(server.url, **run)
         assert server.refusals == ()
     found = results(tmp_path / "out", protocol)
     assert rewards(found) == dict.fromkeys(NAMES, 1.0)
@@ -124,13 +124,13 @@ def test_passing_faults_leave_the_rewards_as_they_are(
 @pytest.mark.wide
 @pytest.mark.parametrize(("kind", "protocol"), first_quick(*zip(LASTING, ["single", "isolated"] * 3, strict=False)))
 def test_a_lasting_fault_pauses_the_run(
-    evaluated: Callable[..., str], tasks: Path, tmp_path: Path, kind: str, protocol: str
+    evaluate_to_end: Callable[..., str], tasks: Path, tmp_path: Path, kind: str, protocol: str
 ) -> None:
     limits = {"limits": {"patience": 0.01}} if kind == "outage" else {}
     run = {"path": str(tasks), "protocols": [protocol], "seed": None, "tasks": list(NAMES), **limits}
     model = Flaky(fails_in="cedar", lasting=LASTING[kind])
     with ScriptedServer(model) as server:
-        out = evaluated(server.url, **run, code=75)
+        out = evaluate_to_end(server.url, **run, code=75)
         last = out.strip().splitlines()[-1]
         assert "paused, with 2 of 5 trials done: " in last
         assert f"HTTP {LASTING[kind].status}" in last
@@ -141,7 +141,7 @@ def test_a_lasting_fault_pauses_the_run(
         assert paused.abandoned[0].why.startswith("not tried: ")
         assert paused.abandoned[0].usage.model_calls == 1
         model.fails_in = ""
-        evaluated("", "resume", str(tmp_path / "out"))
+        evaluate_to_end("", "resume", str(tmp_path / "out"))
     found = results(tmp_path / "out", protocol)
     assert rewards(found) == dict.fromkeys(NAMES, 1.0)
     # What was done is not paid for twice.
@@ -180,27 +180,31 @@ def test_harbor_alone_takes_no_reward_for_valid_either(
     assert trial["reward_valid"] is False
 
 
-def test_what_will_not_start_pauses_the_run_before_it_tries_all(evaluated: Callable[..., str], tasks: Path) -> None:
-    out = evaluated("", path=str(tasks), protocols=["single"], env={}, code=75)
+def test_what_will_not_start_pauses_the_run_before_it_tries_all(
+    evaluate_to_end: Callable[..., str], tasks: Path
+) -> None:
+    out = evaluate_to_end("", path=str(tasks), protocols=["single"], env={}, code=75)
     assert "paused, with 0 of 5 trials done: StartError in " in out
     assert "set the environment variable ANTHROPIC_API_KEY" in out
 
 
 @pytest.mark.wide
-def test_a_context_that_is_too_long_is_made_to_fit(evaluated: Callable[..., str], tasks: Path, tmp_path: Path) -> None:
+def test_a_context_that_is_too_long_is_made_to_fit(
+    evaluate_to_end: Callable[..., str], tasks: Path, tmp_path: Path
+) -> None:
     with ScriptedServer(_verbose(Flaky()), context_limit=9_000) as server:
-        evaluated(server.url, path=str(tasks), protocols=["single"])
+        evaluate_to_end(server.url, path=str(tasks), protocols=["single"])
         assert server.refusals
     assert rewards(results(tmp_path / "out", "single")) == dict.fromkeys(NAMES, 1.0)
 
 
 @pytest.mark.wide
 def test_without_a_budget_a_full_window_is_what_the_arm_shows(
-    evaluated: Callable[..., str], tasks: Path, tmp_path: Path
+    evaluate_to_end: Callable[..., str], tasks: Path, tmp_path: Path
 ) -> None:
     with ScriptedServer(_verbose(Flaky()), context_limit=5_000) as server:
         run = {"path": str(tasks), "tasks": list(NAMES[:3]), "seed": None, "protocols": ["single"]}
-        evaluated(server.url, **run, strategies=["none"])
+        evaluate_to_end(server.url, **run, strategies=["none"])
     trials = results(tmp_path / "out", "single").trials
     assert {it.ended_by for it in trials} == {None, "limit"}
     assert all(it.counts for it in trials)

@@ -63,7 +63,7 @@ FULL = Trial(
 )
 
 
-def written(tmp_path: Path, *records: Trial | Abandoned) -> Path:
+def write_results(tmp_path: Path, *records: Trial | Abandoned) -> Path:
     path = tmp_path / "run-1" / "results.jsonl"
     begin(path, RUN)
     for record in records:
@@ -74,7 +74,7 @@ def written(tmp_path: Path, *records: Trial | Abandoned) -> Path:
 def test_what_is_written_comes_back(tmp_path: Path) -> None:
     broken_off = Abandoned(ARM, 1, "b", "killed", Usage(3, cost=0.1))
     plain = Trial(ARM, 1, 2, "b", None)
-    found = read(written(tmp_path, FULL, broken_off, plain))
+    found = read(write_results(tmp_path, FULL, broken_off, plain))
     assert found.run == RUN
     assert found.trials == (FULL, plain)
     assert found.abandoned == (broken_off,)
@@ -84,7 +84,7 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
 
 
 def test_a_file_cut_anywhere_loses_the_last_line_alone(tmp_path: Path) -> None:
-    path = written(tmp_path, FULL, Trial(ARM, 1, 2, "b", 0.0))
+    path = write_results(tmp_path, FULL, Trial(ARM, 1, 2, "b", 0.0))
     data = path.read_bytes()
     last = data.rindex(b"\n", 0, -1) + 1
     for end in range(last + 1, len(data)):
@@ -99,7 +99,7 @@ def test_a_file_cut_anywhere_loses_the_last_line_alone(tmp_path: Path) -> None:
 
 
 def test_a_run_is_not_begun_twice(tmp_path: Path) -> None:
-    path = written(tmp_path)
+    path = write_results(tmp_path)
     with pytest.raises(FileExistsError):
         begin(path, RUN)
     with pytest.raises(FileNotFoundError):
@@ -108,7 +108,7 @@ def test_a_run_is_not_begun_twice(tmp_path: Path) -> None:
 
 def test_of_a_task_tried_again_the_last_trial_counts_unless_it_was_given_up(tmp_path: Path) -> None:
     again, given_up = Trial(ARM, 1, 1, "a", 0.0), Abandoned(ARM, 1, "a", "again", FULL.usage)
-    path = written(tmp_path, FULL, again)
+    path = write_results(tmp_path, FULL, again)
     assert read(path).trials == (again,)
     append(path, given_up)
     found = read(path)
@@ -147,7 +147,7 @@ def test_another_file_is_refused(tmp_path: Path, content: bytes, said: str) -> N
 def test_a_figure_that_cannot_be_is_neither_written_nor_read(
     tmp_path: Path, record: Trial | Abandoned, said: str
 ) -> None:
-    path = written(tmp_path, FULL)
+    path = write_results(tmp_path, FULL)
     with pytest.raises(ResultsError, match=said):
         append(path, record)
     assert read(path).trials == (FULL,)
@@ -168,7 +168,7 @@ def test_a_record_that_does_not_belong_to_the_run_is_refused(
     tmp_path: Path, record: Trial | Abandoned, said: str
 ) -> None:
     with pytest.raises(ResultsError, match=said):
-        read(written(tmp_path, record))
+        read(write_results(tmp_path, record))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, Any
 
 
 def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) -> None:
-    path = written(tmp_path, FULL, FULL)
+    path = write_results(tmp_path, FULL, FULL)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + lines[1][:30] + b"\n" + lines[2])
     with pytest.raises(ResultsError, match="line 2: not JSON"):
@@ -194,7 +194,7 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) 
 
 
 def test_files_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
-    path = written(tmp_path)
+    path = write_results(tmp_path)
     assert list(find([tmp_path, path, path.parent])) == [path]
     with pytest.raises(ResultsError, match=r"no results\.jsonl"):
         list(find([tmp_path / "nowhere"]))

@@ -149,7 +149,7 @@ def with_agents(place: Path) -> Path:
     root = make_base(place / "bases", IMAGE)
     for package in (install.CLAUDE, install.CODEX):
         try:
-            folder = install.installed(package).program.parents[1]
+            folder = install.install_client(package).program.parents[1]
         except install.UnavailableError as error:
             pytest.skip(str(error))
         # The program itself: what npm links starts it, and needs Node.
@@ -172,13 +172,13 @@ def with_agents(place: Path) -> Path:
     ("agent", "model"), first_quick(("claude-code", "anthropic:claude-sonnet-5"), ("codex", "openai:gpt-5.4"))
 )
 def test_an_agent_works_by_itself_and_by_wane_run(
-    evaluated: Callable[..., str], with_agents: Path, tmp_path: Path, agent: str, model: str
+    evaluate_to_end: Callable[..., str], with_agents: Path, tmp_path: Path, agent: str, model: str
 ) -> None:
     script = Model()
     with ScriptedServer(script) as server:
         provider = model.partition(":")[0].upper()
         base = server.url if provider == "ANTHROPIC" else f"{server.url}/v1"
-        evaluated(
+        evaluate_to_end(
             "",
             path=str(with_agents),
             models=[model],

@@ -74,7 +74,7 @@ class Tasks:
             name,
             1.0,
             error=COST_LIMIT if out_of_money else "",
-            usage=attempt.spent(),
+            usage=attempt.usage_so_far(),
             journal=journal.path.relative_to(attempt.folder).as_posix(),
             directory=attempt.directory.relative_to(attempt.folder).as_posix(),
         )
@@ -276,11 +276,11 @@ def test_nothing_is_known_of_a_session_that_is_not_here(config: Config) -> None:
     attempt = Attempt(found.run.arm, 1, 5, task, found.path.parent, earlier)
     # Killed in an environment that is not on this machine: its logs are not here yet.
     (attempt.directory / "agent").mkdir(parents=True)
-    assert attempt.spent() == NOTHING
+    assert attempt.usage_so_far() == NOTHING
     (attempt.directory / "agent" / PROMPT).write_text("Do it.", encoding="utf-8")
-    assert attempt.spent() == Usage()
+    assert attempt.usage_so_far() == Usage()
     by_wane = replace(attempt, arm=replace(attempt.arm, strategy="agent:codex@cwl"))
-    assert by_wane.spent() == by_wane.figures()[0] == Usage()
+    assert by_wane.usage_so_far() == by_wane.figures()[0] == Usage()
 
 
 def test_two_processes_do_not_share_a_folder(config: Config) -> None:

@@ -46,7 +46,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = make_base(folder)
 
     try:
-        with started([root], tmp_path_factory.mktemp("first")):
+        with start_space([root], tmp_path_factory.mktemp("first")):
             pass
     except SandboxError as error:
         pytest.skip(f"namespaces or overlays are not allowed here: {error}")
@@ -60,14 +60,14 @@ class Space:
         self.namespace = Namespace()
         self.run = runner.run
 
-    def said(self, script: str, **options: Any) -> str:
+    def run_script(self, script: str, **options: Any) -> str:
         """What a script printed, with its exit code at the end."""
         done = self.run(self.namespace.run(["bash", "-c", script], **options))
         return f"{done.output}[{done.code}]"
 
 
 @contextmanager
-def started(layers: Sequence[Path], home: Path, *mounts: Mount, network: Network = "host") -> Iterator[Space]:
+def start_space(layers: Sequence[Path], home: Path, *mounts: Mount, network: Network = "host") -> Iterator[Space]:
     with asyncio.Runner() as runner:
         space = Space(runner)
         runner.run(space.namespace.up(layers, home, mounts, network=network))
@@ -79,7 +79,7 @@ def started(layers: Sequence[Path], home: Path, *mounts: Mount, network: Network
 
 @pytest.fixture
 def inside(bases: Path, tmp_path: Path) -> Callable[..., AbstractContextManager[Space]]:
-    return partial(started, [bases / IMAGE], tmp_path / "home")
+    return partial(start_space, [bases / IMAGE], tmp_path / "home")
 
 
 def test_commands_see_their_own_root_processes_and_environment(inside, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,17 +190,17 @@ def test_no_program_of_its_root_runs_with_the_capabilities_of_the_machine(tmp_pa
         program.write_text(SPY)
         program.chmod(0o755)
 
-    with started([base], tmp_path / "home", Mount(tmp_path, "/logs"), network="none") as space:
-        space.said("for p in /proc/[0-9]*; do [ ${p#/proc/} = $$ ] || kill ${p#/proc/}; done; sleep 0.5")
+    with start_space([base], tmp_path / "home", Mount(tmp_path, "/logs"), network="none") as space:
+        space.run_script("for p in /proc/[0-9]*; do [ ${p#/proc/} = $$ ] || kill ${p#/proc/}; done; sleep 0.5")
         space.run(put_file(space.namespace, Path(__file__), "/tmp/file"))
-        bounds = sorted(set((space.said("real-cat /tmp/capabilities")).split()))
+        bounds = sorted(set((space.run_script("real-cat /tmp/capabilities")).split()))
         assert bounds == ["00000000a00425fb", "[0]"]
         # The shells in which commands run, as in CVE-2019-5736.
         evil = "printf '#!/proc/self/exe\\n' >/tmp/evil; chmod +x /tmp/evil; cp /tmp/evil /bin/sh.new"
-        space.said(f"{evil}; real-mv /bin/sh.new /bin/sh")
-        assert space.said("echo started") == "started\n[0]"
-        space.said("real-mv /tmp/evil /bin/bash")
-        assert space.said("echo started") == "there is no shell, or it is a script\n[125]"
+        space.run_script(f"{evil}; real-mv /bin/sh.new /bin/sh")
+        assert space.run_script("echo started") == "started\n[0]"
+        space.run_script("real-mv /tmp/evil /bin/bash")
+        assert space.run_script("echo started") == "there is no shell, or it is a script\n[125]"
 
 
 def test_what_the_root_links_to_outside_stays_as_it_is(tmp_path: Path) -> None:
@@ -291,9 +291,9 @@ def test_a_dockerfile_is_built_once(bases: Path, tmp_path: Path) -> None:
 
     def contents() -> str:
         layer = asyncio.run(build(context, bases, tmp_path / "cache"))
-        with started(layer.folders, tmp_path / "home") as space:
+        with start_space(layer.folders, tmp_path / "home") as space:
             script = "echo $GREETING$WHO; cat greeting copied.txt when; ls /all"
-            return space.said(script, cwd=layer.setting.workdir, env=layer.setting.env)
+            return space.run_script(script, cwd=layer.setting.workdir, env=layer.setting.env)
 
     first = contents()
     hello, greeting, data, when, *listed = first.split("\n")

@@ -33,7 +33,7 @@ def table(*rows: tuple[float, ...]) -> Table:
     return {f"task-{n}": dict(enumerate(row, start=1)) for n, row in enumerate(rows)}
 
 
-def drawn(seed: int, lift: float = 0.0, tasks: int = 60, runs: int = 5) -> Table:
+def draw_table(seed: int, lift: float = 0.0, tasks: int = 60, runs: int = 5) -> Table:
     """Trials that pass by the rate of their task, from 0 to 1, and a little more often."""
     random = Random(seed)
     rows: list[tuple[float, ...]] = []
@@ -43,7 +43,7 @@ def drawn(seed: int, lift: float = 0.0, tasks: int = 60, runs: int = 5) -> Table
     return table(*rows)
 
 
-def averaged(scores: Table) -> Table:
+def average_runs(scores: Table) -> Table:
     """One run, with the mean of each task."""
     return {task: {1: fmean(row.values())} for task, row in scores.items()}
 
@@ -81,7 +81,7 @@ def test_errors_by_hand() -> None:
 
 
 def test_errors_and_intervals_are_those_of_scipy() -> None:
-    first, second = drawn(1, 0.1), drawn(2)
+    first, second = draw_table(1, 0.1), draw_table(2)
     ours = [fmean(row.values()) for row in first.values()]
     theirs = [fmean(row.values()) for row in second.values()]
     assert se(score(first).by_task) == pytest.approx(scipy.stats.sem(ours))
@@ -108,8 +108,8 @@ def test_errors_and_intervals_are_those_of_scipy() -> None:
 
 
 def test_the_bootstrap_repeats_itself_and_is_that_of_scipy() -> None:
-    scores, nothing = drawn(3), table(*[(0.0,)] * 60)
-    means = averaged(scores)
+    scores, nothing = draw_table(3), table(*[(0.0,)] * 60)
+    means = average_runs(scores)
     first = bootstrap(means, nothing, seed=5)
     assert first == bootstrap(means, nothing, seed=5) != bootstrap(means, nothing, seed=6)
     known = scipy.stats.bootstrap(
@@ -243,7 +243,7 @@ def test_equal_arms_are_told_apart_as_rarely_as_the_level_says() -> None:
     """One agent twice, 400 times: the interval by run misses 0 in about 5 % of the cases."""
     missed, told = 0, 0
     for number in range(400):
-        found = difference(drawn(2 * number), drawn(2 * number + 1), margin=0.03)
+        found = difference(draw_table(2 * number), draw_table(2 * number + 1), margin=0.03)
         assert found is not None
         assert found.by_run is not None
         apart = found.by_run.interval(found.value)

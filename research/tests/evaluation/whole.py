@@ -33,7 +33,7 @@ def find_python() -> str:
     return ""
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+def wait_for_end(process: subprocess.Popen[str]) -> tuple[int, str]:
     out, _ = process.communicate(timeout=PATIENCE)
     return process.returncode, out
 

@@ -26,8 +26,8 @@ from wane_research.judge.judging import (
     arm,
     excerpt,
     excerpts,
-    rendered,
-    shortened,
+    render_part,
+    shorten_part,
 )
 
 SIZE, BUDGET = 1_200, 400
@@ -84,19 +84,19 @@ def session(name: str = "made", steps: int = 60, source: str = "codex") -> Recor
 class TestExcerpts:
     def test_texts_are_cut_and_calls_stay_json(self) -> None:
         long = "x" * 5_000
-        assert len(shortened(Part(Kind.RESULT, long)).text) < LONGEST + 10
-        call = shortened(Part(Kind.CALL, tool="write", arguments=json.dumps({"path": "a.py", "content": [long]})))
+        assert len(shorten_part(Part(Kind.RESULT, long)).text) < LONGEST + 10
+        call = shorten_part(Part(Kind.CALL, tool="write", arguments=json.dumps({"path": "a.py", "content": [long]})))
         read = json.loads(call.arguments or "")
         assert read["path"] == "a.py"
         assert len(read["content"][0]) < LONGEST + 10
-        assert shortened(Part(Kind.TEXT, "short")) == Part(Kind.TEXT, "short")
+        assert shorten_part(Part(Kind.TEXT, "short")) == Part(Kind.TEXT, "short")
 
     @pytest.mark.parametrize("seed", range(20))
     def test_an_excerpt_fits_and_begins_with_the_users_turn(self, seed: int) -> None:
         judge = Words()
 
         def counter(part: Part) -> int:
-            return len(judge.tokens(rendered(part)))
+            return len(judge.tokens(render_part(part)))
 
         made = excerpt(session(), SIZE, counter, Random(seed))
         assert made is not None
@@ -120,14 +120,14 @@ class TestExcerpts:
 
 
 class TestJudging:
-    def judged(self, name: str) -> tuple[list[Judgement], Words]:
+    def judge_arm(self, name: str) -> tuple[list[Judgement], Words]:
         judge = Words()
         prepared = Excerpt("made", session(steps=30), judge, BUDGET)
         return list(prepared.judge(arm(name))), judge
 
     def test_a_name_that_has_left_the_view_costs(self) -> None:
-        whole, _ = self.judged(ALL)
-        cut, judge = self.judged("clear-tools")
+        whole, _ = self.judge_arm(ALL)
+        cut, judge = self.judge_arm("clear-tools")
         assert [it.call for it in whole] == [it.call for it in cut] == [*range(30 - CALLS, 30)]
         assert (whole[-1].names, whole[-1].missing, whole[-1].name_loss) == (1, 0, 0.0)
         assert cut[-1].view < whole[-1].view
@@ -146,13 +146,13 @@ class TestJudging:
         assert [it.judged for it in excerpts([made], Words(), SIZE, BUDGET, 0, arm(ALL))] == []
 
     def test_the_users_words_alone(self) -> None:
-        users, judge = self.judged(USERS)
+        users, judge = self.judge_arm(USERS)
         assert judge.prompts[-1] == "[session]\n[user]\nfind out what src/first_file.py does\n\n[call]"
         assert users[-1].missing == 0
         assert all(it.loss > 0 for it in users)
 
     def test_a_summary_is_an_extract(self) -> None:
-        _, judge = self.judged("compact")
+        _, judge = self.judge_arm("compact")
         assert "Goal: find out" in judge.prompts[-1]
 
     def test_an_unknown_arm(self) -> None:

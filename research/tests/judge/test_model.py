@@ -42,12 +42,12 @@ def test_a_prompt_that_goes_on_is_judged_like_a_new_one(model: Model) -> None:
     before, continuation = prompt(model, text), model.tokens("one two three")
     model.surprise(before[:40], continuation)
     again = model.surprise(before, continuation)
-    assert model.shared(before) == len(before) - 1
+    assert model.count_shared(before) == len(before) - 1
     model.surprise(prompt(model, "nothing of it"), continuation)
     # Rounding depends on how the work is cut up.
     assert again == pytest.approx(model.surprise(before, continuation), abs=0.5)
 
 
 def test_it_goes_on(model: Model) -> None:
-    counted = [*model.continued(prompt(model, "1, 2, 3, 4, 5, 6, 7, 8, 9,"), 6)]
+    counted = [*model.continue_tokens(prompt(model, "1, 2, 3, 4, 5, 6, 7, 8, 9,"), 6)]
     assert "".join(model.pieces(counted)).startswith(" 10, ")

@@ -8,7 +8,7 @@ from hypothesis import given
 from tests.context_strategies import support as rules
 from tests.context_strategies.support import Rule, broken, live, untruthful
 from tests.context_strategies.test_contract import (
-    answered,
+    answered_histories,
     asking_again_changes_nothing,
     cases,
     nothing_goes_while_all_fits,
@@ -20,15 +20,22 @@ from wane.strategies.base import Settings
 from wane_research.peers import PEERS, installed_peers
 
 KEPT: dict[str, tuple[Rule, ...]] = {
-    "langchain-trim": (rules.in_order, rules.paired, rules.calls_intact, rules.budget_held),
-    "langchain-edit": (rules.in_order, rules.paired, rules.system_stays, rules.users_stay, rules.calls_intact),
-    "harness-window": (rules.in_order, rules.paired, rules.first_user_stays, rules.calls_intact),
-    "harness-clear": (rules.in_order, rules.paired, rules.system_stays, rules.users_stay, rules.calls_intact),
+    "langchain-trim": (rules.in_order, rules.calls_paired, rules.calls_intact, rules.budget_held),
+    "langchain-edit": (rules.in_order, rules.calls_paired, rules.system_stays, rules.users_stay, rules.calls_intact),
+    "harness-window": (rules.in_order, rules.calls_paired, rules.first_user_stays, rules.calls_intact),
+    "harness-clear": (rules.in_order, rules.calls_paired, rules.system_stays, rules.users_stay, rules.calls_intact),
     "openai-agents-trim": (
-        *(rules.in_order, rules.paired, rules.tail_stays, rules.system_stays, rules.users_stay, rules.calls_intact),
+        *(
+            rules.in_order,
+            rules.calls_paired,
+            rules.tail_stays,
+            rules.system_stays,
+            rules.users_stay,
+            rules.calls_intact,
+        ),
     ),
-    "strands-window": (rules.in_order, rules.paired, rules.system_stays, rules.calls_intact),
-    "ctxkernel": (rules.paired, rules.system_stays, rules.users_stay),
+    "strands-window": (rules.in_order, rules.calls_paired, rules.system_stays, rules.calls_intact),
+    "ctxkernel": (rules.calls_paired, rules.system_stays, rules.users_stay),
 }
 """The rules that a peer keeps; the other files here have the evidence for those that are not here."""
 
@@ -50,7 +57,7 @@ def test_it_covers_every_peer() -> None:
 @pytest.mark.full
 @of_peers()
 @times(0.7)
-@given(case=cases(answered()))
+@given(case=cases(answered_histories()))
 def test_they_keep_these(name: str, case: tuple[list[Item], Settings]) -> None:
     life = live(name, *case)
     for rule in KEPT[name]:
@@ -60,7 +67,7 @@ def test_they_keep_these(name: str, case: tuple[list[Item], Settings]) -> None:
 
 @of_peers()
 @times(0.4)
-@given(case=cases(answered()))
+@given(case=cases(answered_histories()))
 def test_views_depend_on_nothing_but_what_has_happened(name: str, case: tuple[list[Item], Settings]) -> None:
     views_depend_on_the_past_alone(name, *case)
 
@@ -68,7 +75,7 @@ def test_views_depend_on_nothing_but_what_has_happened(name: str, case: tuple[li
 # Strands trims in place once a call, and at a full window again and again.
 @of_peers("strands-window")
 @times(0.4)
-@given(case=cases(answered()))
+@given(case=cases(answered_histories()))
 def test_asking_again_changes_nothing(name: str, case: tuple[list[Item], Settings]) -> None:
     asking_again_changes_nothing(name, *case)
 
@@ -76,6 +83,6 @@ def test_asking_again_changes_nothing(name: str, case: tuple[list[Item], Setting
 # These act whatever the budget.
 @of_peers("openai-agents-trim", "ctxkernel")
 @times(0.3)
-@given(items=answered())
+@given(items=answered_histories())
 def test_nothing_goes_while_all_fits(name: str, items: list[Item]) -> None:
     nothing_goes_while_all_fits(name, items)

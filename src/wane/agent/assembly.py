@@ -136,7 +136,7 @@ class Phases:
         self._begin(EpisodeType.EXPL)
         return OpenScope(self._conversation.host.owner, "turn", "task")
 
-    def answered(self, calls: Iterable[ToolCallPart]) -> None:
+    def note_calls(self, calls: Iterable[ToolCallPart]) -> None:
         """Take in the calls of an answer that have run."""
         activities = [judge_call(call.tool_name, raw_arguments(call)).activity for call in calls]
         self._calm = 0 if Activity.ACT in activities else self._calm + 1
@@ -167,7 +167,7 @@ class _Lifecycle(ContextLifecycle):
         """Send the view, in the phase in which the latest answer has left the work."""
         latest = next((message for message in reversed(ctx.messages) if isinstance(message, ModelResponse)), None)
         if latest is not None and latest is not self._answer:
-            self._phases.answered(latest.tool_calls)
+            self._phases.note_calls(latest.tool_calls)
             self._answer = latest
         return await super().prepare_model_request(ctx, request_context)
 
@@ -231,7 +231,7 @@ async def summarise(checkpoint: Checkpoint, model: Model, messages: list[ModelMe
     )
     usage = RunUsage()
     watch(model)
-    checkpoint.patience.called()
+    checkpoint.patience.begin_call()
     with capture_run_messages() as exchanged:
         try:
             # As a capability it would summarise again before every request, because its change does not outlast one.
@@ -240,8 +240,8 @@ async def summarise(checkpoint: Checkpoint, model: Model, messages: list[ModelMe
             if isinstance(exchanged[-1], ModelResponse):
                 raise
             raise BrokenAnswerError(model.model_name, str(error), phase="read") from error
-    checkpoint.patience.answered()
-    checkpoint.recorder.spent(usage, model.model_id)
+    checkpoint.patience.end_call()
+    checkpoint.recorder.record_spending(usage, model.model_id)
     parts = compacted[0].parts if compacted else []
     texts = [part.content for part in parts if isinstance(part, SystemPromptPart)]
     # The harness begins its message with this heading.

@@ -84,7 +84,7 @@ class Settings:
     patience: float | None = None
     time_limit: float | None = None
 
-    def changed(self, **changes: Any) -> Self:
+    def replace(self, **changes: Any) -> Self:
         """Return these settings with others in place of some, which may be settings of the context by their names."""
         names = {spec.name for spec in fields(self)}
         context = {name: changes.pop(name) for name in [*changes] if name not in names}
@@ -182,7 +182,7 @@ def _merge(settings: Settings, values: Mapping[str, Any], path: Path) -> Setting
         try:
             checked = _CHECKS[key](value)
         except (ConfigError, TypeError, ValueError) as error:
-            raise ConfigError(f"{path}: {key} = {_shortened(value)}: {_cut(str(error))}") from error
+            raise ConfigError(f"{path}: {key} = {_shorten_value(value)}: {_cut(str(error))}") from error
         if key in _TIGHTENED and path.name == PROJECT_FILE:
             own = getattr(settings, key)
             checked = min(checked, _TIGHTENED[key] if own is None else own)
@@ -191,10 +191,10 @@ def _merge(settings: Settings, values: Mapping[str, Any], path: Path) -> Setting
         changes[key] = (*getattr(settings, key), *changes[key])
     if policy:
         changes["policy"] = replace(changes.get("policy", settings.context.policy), **policy)
-    return settings.changed(**changes)
+    return settings.replace(**changes)
 
 
-def _shortened(value: object) -> str:
+def _shorten_value(value: object) -> str:
     try:
         return _cut(repr(value))
     except ValueError:  # a hexadecimal integer may have more decimal digits than Python prints
@@ -219,7 +219,7 @@ def _with_options(settings: Settings, options: AgentOptions) -> Settings:
         chosen[name] = (*getattr(settings, name), *_CHECKS[name](list(getattr(options, name) or ())))
     if options.policy is not None:
         chosen["policy"] = _policy(options.policy)
-    return settings.changed(**chosen)
+    return settings.replace(**chosen)
 
 
 def _text(value: object) -> str:

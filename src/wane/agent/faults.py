@@ -223,7 +223,7 @@ class Patience:
             self._timer.cancel()
             self._timer = None
 
-    def called(self) -> None:
+    def begin_call(self) -> None:
         """Note that a model call begins."""
         self._called_at, self._heard_at = _now(), None
 
@@ -245,14 +245,14 @@ class Patience:
         else:
             self._out_of_time()
 
-    def answered(self) -> None:
+    def end_call(self) -> None:
         """Note that it has been answered."""
         self._called_at = None
         self._reached = True
         self.tries = 0
         self.heard()
 
-    def failed(self, fault: Fault) -> float | None:
+    def fail_call(self, fault: Fault) -> float | None:
         """Stop the clock where the failed call began, and return the seconds to wait; None to give up."""
         self.end()
         now = _now()

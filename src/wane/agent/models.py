@@ -172,7 +172,7 @@ def _reason(spec: str, error: Exception) -> str:
     """Return why a model cannot be used, and what to do."""
     provider, text = spec.partition(":")[0], " ".join(str(error).split()) or type(error).__name__
     if text.startswith("Unknown model"):
-        meant = _meant(spec)
+        meant = _guess_model(spec)
         how = f"did you mean {meant}?" if meant else f"write provider:model, such as {_EXAMPLE}"
         return f"the model {spec!r} is unknown; {how}"
     if type(error).__name__ in _WITHOUT_CREDENTIALS and provider in _CREDENTIALS:
@@ -195,7 +195,7 @@ def _reason(spec: str, error: Exception) -> str:
     return f"the model {spec} cannot be used: {text}"
 
 
-def _meant(spec: str) -> str | None:
+def _guess_model(spec: str) -> str | None:
     """Return the model that a user seems to mean: with its provider, or with the provider's right name."""
     from pydantic_ai.models import KnownModelName
 

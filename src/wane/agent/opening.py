@@ -111,7 +111,7 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
         settings = _resumed_settings(config, recorded, model_name)
         if settings.context.annotate == "infer" and _is_annotated(records):
             # Where the model has marked episodes, its marks count.
-            settings = settings.changed(annotate="model")
+            settings = settings.replace(annotate="model")
             note = "The model marked episodes in this session itself and keeps doing so; none are inferred."
             warnings = [note, *warnings]
         model = resolve_model(settings.model or default_model(os.environ))
@@ -206,7 +206,7 @@ def _resumed_settings(config: SessionConfig, recorded: ConfigRecord, model: str 
             values["policy"] = recorded.policy
     if model is not None and (settings.model is None or isinstance(settings.model, str)):
         values["model"] = model  # not in place of a model object: the recorded name may not resolve to it
-    return settings.changed(**{name: value for name, value in values.items() if name not in config.chosen})
+    return settings.replace(**{name: value for name, value in values.items() if name not in config.chosen})
 
 
 def _noted_model(records: Sequence[Record]) -> str | None:

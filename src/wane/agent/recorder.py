@@ -107,12 +107,12 @@ class Recorder:
         """Record something that does not change the view, such as a model switch."""
         self._add(NoteRecord(topic, data))
 
-    def sent(self, body: bytes, url: str, layer: Layer = "http") -> None:
+    def record_request(self, body: bytes, url: str, layer: Layer = "http") -> None:
         """Record a request that is about to be sent; see `RequestRecord`."""
         if self._journal is not None:
             self._add(self._receipts.of(body, url, layer=layer))
 
-    def spent(self, usage: UsageBase, model: str) -> None:
+    def record_spending(self, usage: UsageBase, model: str) -> None:
         """Record a model call whose usage says nothing about the view, such as one for a summary."""
         record = usage_record(usage, model, items=0, input_tokens=usage.input_tokens)
         self.account += Account.of([record])
@@ -133,7 +133,7 @@ class Recorder:
         self.account += Account.of([record])
         self._add(spent_note(record))
 
-    def _called(self, message: ModelResponse, items: int, tokens: int) -> None:
+    def _record_call(self, message: ModelResponse, items: int, tokens: int) -> None:
         record = _call_record(message, items, tokens)
         self.account += Account.of([record])
         self.unpriced = self.unpriced or (message.state != "interrupted" and record.cost is None)
@@ -156,11 +156,13 @@ class Recorder:
             case MessageTaken(message, _, _, added):
                 if isinstance(message, ModelResponse) and message is not self._observed:
                     # There was no report, or the conversation did not trust it as the size of the view.
-                    self._called(message, self._conversation.window.item_count - len(added), message.usage.input_tokens)
-                self._add(MessageRecord.of(self._dumped(message), added))
+                    self._record_call(
+                        message, self._conversation.window.item_count - len(added), message.usage.input_tokens
+                    )
+                self._add(MessageRecord.of(self._dump_message(message), added))
             case UsageObserved(tokens, items, ModelResponse() as message):
                 self._observed = message
-                self._called(message, items, tokens)
+                self._record_call(message, items, tokens)
             case PassRan(report, items):
                 self._add(PassRecord.of(report, items))
             case StrategyActed(strategy, items, done) if done is not None:
@@ -189,7 +191,7 @@ class Recorder:
             self._journal.append(self._waiting[0])
             self._waiting.popleft()
 
-    def _dumped(self, message: ModelMessage) -> Mapping[str, Any]:
+    def _dump_message(self, message: ModelMessage) -> Mapping[str, Any]:
         if isinstance(message, ModelRequest):
             if message.instructions == self._instructions:
                 message = replace(message, instructions=None)
@@ -271,8 +273,8 @@ class Checkpoint(AbstractCapability[Any]):
             self.check_progress()
         await asyncio.to_thread(self.recorder.flush)
         if not watch(request_context.model):
-            self.recorder.sent(handed_over(request_context), "", "model")
-        self.patience.called()
+            self.recorder.record_request(handed_over(request_context), "", "model")
+        self.patience.begin_call()
         return request_context
 
     @override
@@ -281,7 +283,7 @@ class Checkpoint(AbstractCapability[Any]):
     ) -> ModelResponse:
         """Take the answer if it is whole."""
         self.recorder.check_whole(request_context.model.model_name, response)
-        self.patience.answered()
+        self.patience.end_call()
         return response
 
     def check_progress(self) -> None:
@@ -359,8 +361,8 @@ def watch(model: Model) -> bool:
     hooks = getattr(http, "event_hooks", None)
     if not isinstance(hooks, dict):
         return False
-    if _sent not in hooks["request"]:
-        hooks["request"].append(_sent)
+    if _report_sent not in hooks["request"]:
+        hooks["request"].append(_report_sent)
     return True
 
 
@@ -375,7 +377,7 @@ def handed_over(context: ModelRequestContext) -> bytes:
     return to_json(request, serialize_unknown=True)
 
 
-async def _sent(request: Any) -> None:
+async def _report_sent(request: Any) -> None:
     on_request = _on_request.get()
     if on_request is not None and (body := await request.aread()):
         url = request.url

@@ -249,7 +249,7 @@ class AgentSession:
         try:
             await self.connect()
             await self.permissions.ask_about_repository()
-            with seeing(self._recorder.sent), self._phases.turn():
+            with seeing(self._recorder.record_request), self._phases.turn():
                 ended = await self._turn(with_images(prompt, images), self._token)
         finally:
             self._patience.end()
@@ -315,7 +315,7 @@ class AgentSession:
         """
         strategy: Strategy = "paper" if self.conversation.settings.strategy == "paper" else "cwl"
         self.conversation.change(strategy=strategy, manage=on)
-        self.settings = self.settings.changed(strategy=strategy if on else "none")
+        self.settings = self.settings.replace(strategy=strategy if on else "none")
         self._recorder.config()
 
     def recall(self, name: str, offset: int = 0) -> str:
@@ -343,7 +343,7 @@ class AgentSession:
 
     def files_since(self, turn: UserTurn) -> list[KeptFile]:
         """Return what is known of the files that the agent's file tools changed from a turn on."""
-        records = self._saved()
+        records = self._read_saved()
         return changed_files(records[len(records_before(records, turn.first)) :])
 
     def go_back(self, turn: UserTurn, files: bool = False) -> tuple[AgentSession, Restored]:
@@ -357,9 +357,9 @@ class AgentSession:
             ConfigError: if this session is not saved.
             JournalError: if the journal cannot be read, or another one cannot be written.
         """
-        records, store = self._saved(), self._config.store
+        records, store = self._read_saved(), self._config.store
         if store is None or self.journal is None:
-            raise _unsaved()
+            raise _unsaved_error()
         before = records_before(records, turn.first)
         changed = changed_files(records[len(before) :]) if files else []
         copy = store.create(self.cwd, message_format=AGENT_FORMAT)
@@ -381,7 +381,7 @@ class AgentSession:
             ConfigError: if it did not go back.
             JournalError: if the journal cannot be read.
         """
-        records, store = self._saved(), self._config.store
+        records, store = self._read_saved(), self._config.store
         left = fork_of(records)
         if left is None or store is None:
             raise ConfigError("there is nothing ahead: this session did not go back from another one")
@@ -404,10 +404,10 @@ class AgentSession:
         self.close()
         return other, restored
 
-    def _saved(self) -> Sequence[Record]:
+    def _read_saved(self) -> Sequence[Record]:
         """The records of the session, as they are on the disk."""
         if self.journal is None:
-            raise _unsaved()
+            raise _unsaved_error()
         self._recorder.flush()
         return read(self.journal.path).records
 
@@ -426,15 +426,15 @@ class AgentSession:
                 try:
                     return await self._ask(pending, history, token)
                 except RunCancelled as cancelled:
-                    return self._interrupted(cancelled.all_messages())
+                    return self._interrupt_turn(cancelled.all_messages())
                 except asyncio.CancelledError as cancelled:
                     stopped = RunCancelled.from_cancellation(cancelled)
-                    self._interrupted(stopped.all_messages() if stopped else captured)
+                    self._interrupt_turn(stopped.all_messages() if stopped else captured)
                     raise
                 except CostLimitError as error:
-                    return self._stopped(captured, Outcome.COST_LIMIT, str(error))
+                    return self._stop_turn(captured, Outcome.COST_LIMIT, str(error))
                 except EqualRoundsError as error:
-                    return self._stopped(captured, Outcome.FAILED, str(error))
+                    return self._stop_turn(captured, Outcome.FAILED, str(error))
                 except Exception as error:
                     # Any error ends the turn, not the session.
                     failed = error
@@ -470,23 +470,23 @@ class AgentSession:
         explanation = explain(error, self.model)
         fault = fault_of(error, captured[-1] if captured else None)
         if fault is None:
-            return self._stopped(captured, Outcome.FAILED, explanation)
-        wait = self._patience.failed(fault)
+            return self._stop_turn(captured, Outcome.FAILED, explanation)
+        wait = self._patience.fail_call(fault)
         if fault.kind == "context" and self._shrink(error):
             return None
         if fault.kind != "outage":
-            return self._stopped(captured, Outcome.PROVIDER, explanation, fault)
+            return self._stop_turn(captured, Outcome.PROVIDER, explanation, fault)
         if wait is None:
             tries = self._patience.tries
             given_up = f"{explanation}; given up after {tries} failed calls" if tries > 1 else explanation
-            return self._stopped(captured, Outcome.PROVIDER, given_up, fault)
+            return self._stop_turn(captured, Outcome.PROVIDER, given_up, fault)
         self._emit(Waiting(explanation, wait, self._patience.tries))
         try:
             await self._patience.wait(wait, lambda: token.cancelled)
         except asyncio.CancelledError:
-            self._interrupted(captured)
+            self._interrupt_turn(captured)
             raise
-        return self._interrupted(captured) if token.cancelled else None
+        return self._interrupt_turn(captured) if token.cancelled else None
 
     def _shrink(self, error: Exception) -> bool:
         """Lower the budget to what the provider takes; return whether the call can be tried again."""
@@ -529,13 +529,13 @@ class AgentSession:
         self._expired = True
         self.cancel()
 
-    def _interrupted(self, history: Sequence[ModelMessage]) -> TurnResult:
+    def _interrupt_turn(self, history: Sequence[ModelMessage]) -> TurnResult:
         if self._expired:
             message = f"the time limit of {self.settings.time_limit:g} minutes is reached. Nothing is lost"
-            return self._stopped(history, Outcome.TIME_LIMIT, message)
-        return self._stopped(history, Outcome.INTERRUPTED, "interrupted")
+            return self._stop_turn(history, Outcome.TIME_LIMIT, message)
+        return self._stop_turn(history, Outcome.INTERRUPTED, "interrupted")
 
-    def _stopped(
+    def _stop_turn(
         self, history: Sequence[ModelMessage], outcome: Outcome, error: str, fault: Fault | None = None
     ) -> TurnResult:
         if history and isinstance(history[-1], ModelResponse) and not has_begun(history[-1]):
@@ -601,5 +601,5 @@ class AgentSession:
             self._on_event(event)
 
 
-def _unsaved() -> ConfigError:
+def _unsaved_error() -> ConfigError:
     return ConfigError("there is no way back in a session that is not saved; start without --no-session")

@@ -17,7 +17,7 @@ from wane.agent.options import AgentOptions
 from wane.cli import failure
 from wane.cli.failure import UsageError, need_agent
 from wane.cli.parser import parse
-from wane.cli.registry import AGENT, RESEARCH, installed
+from wane.cli.registry import AGENT, RESEARCH, find_commands
 from wane.cli.terminal.text import say
 from wane.core.errors import MissingExtraError, WaneError
 from wane.research import MissingResearchError, is_research_installed
@@ -51,7 +51,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except OSError as error:
         say(_os_error_text(error))
         code = failure.FAILED
-    return _flushed(code)
+    return _flush_output(code)
 
 
 def _run(args: Sequence[str]) -> int:
@@ -62,7 +62,7 @@ def _run(args: Sequence[str]) -> int:
         args, arguments = split(args)
     if args and args[0] in RESEARCH and not is_research_installed():
         raise MissingResearchError(f"wane {args[0]}", RESEARCH[args[0]])
-    command, options = parse(args, AGENT, *installed())
+    command, options = parse(args, AGENT, *find_commands())
     if not args or args[0] not in _UNSHIELDED:
         from wane.agent.search_path import shield_path
 
@@ -136,7 +136,7 @@ def _make_lenient() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _flushed(code: int) -> int:
+def _flush_output(code: int) -> int:
     """Flush standard output while a failure can still be reported; return the exit code."""
     try:
         sys.stdout.flush()

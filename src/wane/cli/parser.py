@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn
 
 from wane.cli.failure import UsageError
 from wane.cli.flags import HELP, VERSION
-from wane.flags import Declared, Flag, declared, options_of
+from wane.flags import Declared, Flag, declare_flags, options_of
 
 _NAME: Final = "command"
 _METAVAR: Final = "COMMAND"
@@ -81,7 +81,7 @@ class Command:
     @property
     def flags(self) -> tuple[Flag, ...]:
         """Its options and arguments, the daily ones first."""
-        flags = (field.flag for field in declared(self.options))
+        flags = (field.flag for field in declare_flags(self.options))
         return tuple(sorted(flags, key=lambda flag: flag.spelled not in self.daily))
 
     @property
@@ -125,7 +125,7 @@ def parse(
     if of_agent:
         how, words, at = f"see wane {name} --help", name.split(), parser.command_at
         behind = args[at : at + len(words)] == words and of_agent.keys() <= {
-            field.key for field in declared(command.options)
+            field.key for field in declare_flags(command.options)
         }
         if behind:
             how = f"write: {shlex.join(['wane', *words, *args[:at], *args[at + len(words) :]])}"
@@ -228,7 +228,7 @@ def _parser(args: Sequence[str], agent: Command, commands: Sequence[Command], gr
     words = set(args)
     parser.names = [command.name for command in commands if " " not in command.name] + list(groups)
     if not args or args[0] not in parser.names:
-        for field in declared(agent.options):
+        for field in declare_flags(agent.options):
             _add(parser, field, _PREFIX)
     parsers: dict[str, _Parser] = {"": parser}
     choices = {"": parser.add_subparsers(prog="wane", dest=_NAME, metavar=_METAVAR, parser_class=_Parser)}
@@ -259,7 +259,7 @@ def _parser(args: Sequence[str], agent: Command, commands: Sequence[Command], gr
         child.page = partial(_command_page, command, commands)
         # For a command in a group, the whole name instead of its last word.
         child.set_defaults(**{_NAME: command.name})
-        for field in declared(command.options):
+        for field in declare_flags(command.options):
             _add(child, field)
     return parser
 
@@ -310,12 +310,12 @@ def _page(
         "Other options" if daily else "Options": options[daily:],
     }
     parts = [f"Usage: {usage}"]
-    parts += [_filled(paragraph, columns) for paragraph in paragraphs(text)]
+    parts += [_fill_paragraph(paragraph, columns) for paragraph in paragraphs(text)]
     parts += [_definitions(title, entries, columns) for title, entries in sections.items() if entries]
     return "\n\n".join(parts) + "\n"
 
 
-def _filled(paragraph: str, columns: int) -> str:
+def _fill_paragraph(paragraph: str, columns: int) -> str:
     return paragraph if is_literal(paragraph) else textwrap.fill(paragraph, columns)
 
 

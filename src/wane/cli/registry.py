@@ -76,7 +76,7 @@ RESEARCH: Final = {"lab": "", "eval": "eval"}
 """The groups of commands that `wane-research` adds, with the extra of it that each needs."""
 
 
-def installed() -> tuple[Sequence[Command], Mapping[str, str]]:
+def find_commands() -> tuple[Sequence[Command], Mapping[str, str]]:
     """Return all commands that are installed, in the order of help, and the help texts of the groups among them."""
     if not is_research_installed():
         return COMMANDS, {}

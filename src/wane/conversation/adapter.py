@@ -56,7 +56,7 @@ class Adapter(Generic[MessageT]):
         """Return the seconds that the cache of the model that made a message lives unused; None if unknown."""
         return None
 
-    def fixed(self, message: MessageT) -> str | None:  # noqa: ARG002 - for subclasses
+    def fixed_text(self, message: MessageT) -> str | None:  # noqa: ARG002 - for subclasses
         """Return the text besides messages, such as instructions, of the request that ends with a message.
 
         None means that it has not changed.

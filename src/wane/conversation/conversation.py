@@ -950,7 +950,7 @@ class Host(Generic[M]):
     # Own calls
 
     @_with_lock
-    def made(self, call: Call[Any]) -> bool:
+    def has_made(self, call: Call[Any]) -> bool:
         """Whether a call belongs to the latest answer, foreseen or in the history, by its id."""
         conversation = self._conversation
         return call.id is not None and (

@@ -136,7 +136,7 @@ class Conversations(Generic[MessageT]):
         messages = fresh.host.read(history)
         shared, cached = self._nearest(messages)
         if cached is not None and _leaves(messages, shared, cached.conversation):
-            cached.ended = True  # it may be dropped; if its answer does come, `answered` brings it back
+            cached.ended = True  # it may be dropped; if its answer does come, `judge_answer` brings it back
             cached = _CachedConversation(cached.conversation.branch(shared))
         else:
             nearest = fresh if cached is None else cached.conversation
@@ -155,7 +155,7 @@ class Conversations(Generic[MessageT]):
         self._use(cached)
         return cached.conversation
 
-    def answered(
+    def judge_answer(
         self, conversation: Conversation[MessageT], calls: Sequence[Call[Any]], answer: Sequence[object]
     ) -> None:
         """Judge the calls of an answer that is not in the history yet; see `Host.foresee`.
@@ -175,13 +175,13 @@ class Conversations(Generic[MessageT]):
 
         Args:
             call: the call.
-            made_by: an object that was passed to `answered`. If it is unknown, only the call's id counts, which is not
-                always enough: some servers number the calls of each conversation alike.
+            made_by: an object that was passed to `judge_answer`. If it is unknown, only the call's id counts,
+                which is not always enough: some servers number the calls of each conversation alike.
         """
         for cached in reversed(self._all):
             if any(made_answer is made_by for made_answer in cached.answer):
                 return cached.conversation
-        makers = [cached.conversation for cached in self._all if cached.conversation.host.made(call)]
+        makers = [cached.conversation for cached in self._all if cached.conversation.host.has_made(call)]
         return makers[0] if len(makers) == 1 else None
 
     def save(self, conversation: Conversation[MessageT]) -> None:
@@ -231,7 +231,7 @@ class Conversations(Generic[MessageT]):
         best = exact or best
         if len(best) > 1:
             calls = calls_of(best[0].conversation.format, messages[most : most + 1])
-            makers = [cached for cached in best if any(map(cached.conversation.host.made, calls))]
+            makers = [cached for cached in best if any(map(cached.conversation.host.has_made, calls))]
             best = makers or best
         return most, best[-1]
 

@@ -732,7 +732,7 @@ class MessageHistory(History, Generic[MessageT]):
         else:
             if at is not None:
                 self.asked_at = at
-            fixed = adapter.fixed(message)
+            fixed = adapter.fixed_text(message)
             if fixed is not None and fixed != self._fixed:
                 self._fixed = fixed
                 self.message_overhead = self.context.counter(fixed)

@@ -127,7 +127,7 @@ class ContextLifecycle(HostMarks):
         with self._lock:
             run.calls = {}
             calls = calls_of(run.conversation.format, answer)
-            self._conversations.answered(run.conversation, calls, answer)
+            self._conversations.judge_answer(run.conversation, calls, answer)
             for call in calls:
                 if call.name in OWN_TOOLS and call.id is not None:
                     run.calls[call.id] = run.conversation.host.answer(call)

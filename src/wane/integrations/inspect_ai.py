@@ -137,7 +137,7 @@ class ContextLifecycle(ToolSource):
             output = await answering.generate([*sent[:first], *self._guidance, *sent[first:]], tools)
             conversation.observe(_input_tokens(output), request=request)
             answer = [choice.message for choice in output.choices[:1]]
-            self._conversations.answered(conversation, calls_of(conversation.format, answer), answer)
+            self._conversations.judge_answer(conversation, calls_of(conversation.format, answer), answer)
             self._conversations.save(conversation)
             _asking.set(conversation)
             return _take_answer(state, output)

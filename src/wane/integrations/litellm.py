@@ -105,4 +105,4 @@ class ContextLifecycle(CustomLogger):
             if usage is not None and (waiting := self._waiting.pop(call["litellm_call_id"], None)) is not None:
                 conversation, request = waiting
                 conversation.observe(usage.prompt_tokens or 0, request=request)
-                self._conversations.answered(conversation, (), ())
+                self._conversations.judge_answer(conversation, (), ())

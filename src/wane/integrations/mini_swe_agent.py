@@ -127,7 +127,7 @@ class ContextLifecycle(LitellmModel):
             return unmanaged
         answer: Message = super().query(view, tools=self._tools, **kwargs)
         with self._lock:
-            self._conversations.answered(conversation, calls_of(conversation.format, [answer]), [answer])
+            self._conversations.judge_answer(conversation, calls_of(conversation.format, [answer]), [answer])
         return answer
 
     def _query(self, messages: list[Message], *, tools: Sequence[Any] = (BASH_TOOL,), **kwargs: Any) -> Any:

@@ -193,7 +193,7 @@ class ContextLifecycle(HostMarks):
         items = [item if isinstance(item, dict) else item.model_dump(exclude_unset=True) for item in output]
         with self._lock:
             conversation.observe(tokens, request=request)
-            self._conversations.answered(
+            self._conversations.judge_answer(
                 conversation, calls_of(conversation.format, conversation.host.read(items)), output
             )
             self._conversations.save(conversation)

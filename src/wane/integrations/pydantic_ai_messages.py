@@ -81,7 +81,7 @@ class PydanticAIAdapter(Adapter[ModelMessage]):
         hour = message.usage.cache_write_1h_tokens > 0
         return rules_for(message.provider_name or "", message.model_name, hour=hour).lifetime
 
-    def fixed(self, message: ModelMessage) -> str | None:
+    def fixed_text(self, message: ModelMessage) -> str | None:
         """Return the instructions of a request."""
         return message.instructions if isinstance(message, ModelRequest) else None
 

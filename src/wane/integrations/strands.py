@@ -103,7 +103,7 @@ class ContextLifecycle(Plugin, HostMarks):
         window = _Window(self._make(), self._warner)
         agent.add_hook(window.note_answer, AfterToolCallEvent)
         agent.add_middleware(InvokeModelStage.Input, window.ask)
-        agent.add_middleware(InvokeModelStage.Output, window.answered)
+        agent.add_middleware(InvokeModelStage.Output, window.judge_answer)
         for tool in window.conversation.own_tools:
             agent.tool_registry.register_tool(window.tool(tool))
         manager = agent.conversation_manager
@@ -153,12 +153,12 @@ class _Window:
             sent = conversation.host.wire(request.view)
             passing = [*passing, {"text": request.reminder}]
         if passing:
-            sent = [*sent[:-1], *joined([*sent[-1:], {"role": "user", "content": passing}])]
+            sent = [*sent[:-1], *join_neighbours([*sent[-1:], {"role": "user", "content": passing}])]
         if isinstance(context.model, BedrockModel):
-            sent = joined(sent)
+            sent = join_neighbours(sent)
         return context.replace(messages=sent, system_prompt=system, dynamic_trailing_blocks=len(passing))
 
-    def answered(self, result: InvokeModelResult) -> InvokeModelResult:
+    def judge_answer(self, result: InvokeModelResult) -> InvokeModelResult:
         """Judge all marks of an answer in order, before its tools run in parallel."""
         self.conversation.host.foresee(calls_of(self.conversation.format, [result.result.message]))
         return result
@@ -285,7 +285,7 @@ def _mend_calls(message: Message) -> Message:
     return message if content == message["content"] else {**message, "content": content}
 
 
-def joined(messages: Sequence[Message]) -> list[Message]:
+def join_neighbours(messages: Sequence[Message]) -> list[Message]:
     """Return messages whose roles alternate, as Bedrock demands: neighbours of one role become one message."""
     out: list[Message] = []
     for message in messages:

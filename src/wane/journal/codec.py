@@ -111,12 +111,12 @@ def _decode_value(hint: Any, value: object) -> Any:
     # `isinstance` would take a bool for an int. An int may be a float that another JSON writer shortened.
     if type(value) is plain or (plain is float and type(value) is int):
         return plain(value)
-    raise SchemaError(f"{_shortened(value)} is not of type {plain.__name__}")
+    raise SchemaError(f"{_shorten_value(value)} is not of type {plain.__name__}")
 
 
 def _literal(options: tuple[Any, ...], value: object) -> Any:
     if value not in options:
-        raise SchemaError(f"{_shortened(value)} is not one of {', '.join(map(repr, options))}")
+        raise SchemaError(f"{_shorten_value(value)} is not one of {', '.join(map(repr, options))}")
     return value
 
 
@@ -127,13 +127,13 @@ def _optional(options: tuple[Any, ...], value: object) -> Any:
 
 def _tuple(entries: tuple[Any, ...], value: object) -> Any:
     if not isinstance(value, list):
-        raise SchemaError(f"{_shortened(value)} is not a list")
+        raise SchemaError(f"{_shorten_value(value)} is not a list")
     return tuple(_decode_value(entries[0], entry) for entry in value)
 
 
 def _mapping(types_: tuple[Any, ...], value: object) -> Any:
     if not isinstance(value, dict):
-        raise SchemaError(f"{_shortened(value)} is not an object")
+        raise SchemaError(f"{_shorten_value(value)} is not an object")
     if types_[1] is Any:
         return value
     return {key: _decode_value(types_[1], entry) for key, entry in value.items()}
@@ -147,9 +147,9 @@ def _moment(value: object) -> datetime:
     try:
         moment = datetime.fromisoformat(value if isinstance(value, str) else "")
     except ValueError:
-        raise SchemaError(f"{_shortened(value)} is not a time") from None
+        raise SchemaError(f"{_shorten_value(value)} is not a time") from None
     if moment.tzinfo is None:
-        raise SchemaError(f"{_shortened(value)} has no time zone")
+        raise SchemaError(f"{_shorten_value(value)} has no time zone")
     return moment
 
 
@@ -157,10 +157,10 @@ def _member(hint: type[Enum], value: object) -> Enum:
     try:
         return hint(value)
     except ValueError:
-        raise SchemaError(f"{_shortened(value)} is not of type {hint.__name__}") from None
+        raise SchemaError(f"{_shorten_value(value)} is not of type {hint.__name__}") from None
 
 
-def _shortened(value: object) -> str:
+def _shorten_value(value: object) -> str:
     text = ascii(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

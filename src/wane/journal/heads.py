@@ -66,19 +66,19 @@ class Heads:
 
     def of(self, directory: Path, paths: Iterable[tuple[Path, os.stat_result]]) -> Iterator[SessionInfo]:
         """Yield what a list shows of sessions at or below a directory, given the state of their files, in order."""
-        cache = self._caches.setdefault(directory, _loaded(directory))
+        cache = self._caches.setdefault(directory, _load_heads(directory))
         for path, status in paths:
             key = str(path)[len(str(directory)) + 1 :]  # `relative_to` takes ten times as long
             stamp = [status.st_mtime_ns, status.st_size]
             entry = cache.get(key)
             if entry is not None and entry[:2] == stamp:
                 with suppress(ValueError, TypeError):
-                    yield _restored(path, status, entry)
+                    yield _restore_info(path, status, entry)
                     continue
             info = describe(path, status)
             # A problem names the file, and may have gone when the file is the same: another version reads it.
             if info.problem is None:
-                cache[key] = [*stamp, *_exported(info)]
+                cache[key] = [*stamp, *_export_info(info)]
                 self._changed[directory] = self._changed.get(directory, 0) + 1
             yield info
 
@@ -166,7 +166,7 @@ def _version() -> list[Any]:
     return [VERSION, wane_version()]
 
 
-def _loaded(directory: Path) -> dict[str, Any]:
+def _load_heads(directory: Path) -> dict[str, Any]:
     try:
         data = json.loads((directory / _NAME).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -176,12 +176,12 @@ def _loaded(directory: Path) -> dict[str, Any]:
     return {key: entry for key, entry in data["heads"].items() if isinstance(entry, list) and len(entry) == 9}
 
 
-def _exported(info: SessionInfo) -> list[Any]:
+def _export_info(info: SessionInfo) -> list[Any]:
     created = None if info.created is None else info.created.isoformat()
     return [info.id, str(info.cwd), created, info.format, info.parent, info.messages, info.title]
 
 
-def _restored(path: Path, status: os.stat_result, entry: list[Any]) -> SessionInfo:
+def _restore_info(path: Path, status: os.stat_result, entry: list[Any]) -> SessionInfo:
     _, size, session_id, cwd, created, form, parent, messages, title = entry
     modified = datetime.fromtimestamp(status.st_mtime, UTC)
     began = datetime.fromisoformat(created)

@@ -47,7 +47,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def dumped(data: object) -> bytes:
+def dump_line(data: object) -> bytes:
     """Return data as JSON in ASCII, without spaces.
 
     Raises:
@@ -83,10 +83,10 @@ def write_line(record: Header | Record, after: int = 0) -> bytes:
     for name in ("owner", "parent"):
         if data.get(name) == "":
             del data[name]
-    return _line(data, after, dumped)
+    return _line(data, after, dump_line)
 
 
-def write_lines(records: Iterable[Record], after: int, clock: Clock = utc_now, dumps: Dumps = dumped) -> list[bytes]:
+def write_lines(records: Iterable[Record], after: int, clock: Clock = utc_now, dumps: Dumps = dump_line) -> list[bytes]:
     """Return records as lines, each stamped with the time unless it has one.
 
     Args:
@@ -127,7 +127,7 @@ def read_header(line: bytes, name: str) -> Header:
     first = f"{name} is not a session of Wane, or its first line"
     data = _parse(line, first)
     if data["kind"] != Header.kind or not isinstance(data.get("version"), int):
-        raise _damaged(first, 'it does not begin with the header of a session, {"kind":"session","version":…}')
+        raise _damage_error(first, 'it does not begin with the header of a session, {"kind":"session","version":…}')
     # Checked first: in another version everything except these two fields may differ.
     if data["version"] != VERSION:
         advice = _UPDATE if data["version"] > VERSION else "An earlier Wane wrote it; begin a new session"
@@ -218,19 +218,19 @@ def checksum_of(line: bytes) -> int:
 
 def _parse(line: bytes, name: str) -> dict[str, Any]:
     if not line.endswith(b"\n"):
-        raise _damaged(name, "it is cut off")
+        raise _damage_error(name, "it is cut off")
     try:
         data = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise _damaged(name, f"it is not UTF-8 at byte {error.start}") from None
+        raise _damage_error(name, f"it is not UTF-8 at byte {error.start}") from None
     except (ValueError, RecursionError) as error:
-        raise _damaged(name, f"it is not JSON: {error}") from None
+        raise _damage_error(name, f"it is not JSON: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("kind"), str):
-        raise _damaged(name, "it is not a record")
+        raise _damage_error(name, "it is not a record")
     return data
 
 
-def decoded(cls: type[T], data: dict[str, Any]) -> T:
+def decode_line(cls: type[T], data: dict[str, Any]) -> T:
     """Return a header or record of a line's data, which is changed.
 
     Raises:
@@ -242,12 +242,12 @@ def decoded(cls: type[T], data: dict[str, Any]) -> T:
 
 def _check(line: bytes, after: int, name: str) -> None:
     if follow(line, after) is None:
-        raise _damaged(name, "its checksum is wrong: it, or a line before it, was changed or is missing")
+        raise _damage_error(name, "its checksum is wrong: it, or a line before it, was changed or is missing")
 
 
 def _decode(cls: type[T], data: dict[str, Any], name: str) -> T:
     try:
-        return decoded(cls, data)
+        return decode_line(cls, data)
     except SchemaError as error:
         # The checksum is right, so another version of Wane wrote exactly this.
         raise JournalVersionError(
@@ -255,7 +255,7 @@ def _decode(cls: type[T], data: dict[str, Any], name: str) -> T:
         ) from None
 
 
-def _damaged(name: str, why: str) -> CorruptJournalError:
+def _damage_error(name: str, why: str) -> CorruptJournalError:
     return CorruptJournalError(f"{name} is damaged: {why}")
 
 

@@ -119,7 +119,7 @@ class Receipts:
         if keep:
             with suppress(UnicodeDecodeError):
                 pieces = self._pieces(body)
-        link = chained(self._chain, digest)
+        link = chain_digests(self._chain, digest)
         if self.recent is not None and pieces is not None:
             self.recent.keep(link, body)
         return RequestRecord(url, layer, len(body), digest, salt, link, pieces)
@@ -213,7 +213,7 @@ class Receipts:
             run = [position, position + 1] if position >= 0 else [0, 0]
             if known is None:
                 fresh[key] = len(self._keys) + len(fresh)
-                yield _written(content)
+                yield _write_piece(content)
             elif position < 0:
                 yield known
         if run[0] < run[1]:
@@ -257,7 +257,7 @@ def sent_requests(records: Iterable[Record]) -> Iterator[SentRequest]:
             state = "deleted"
         elif body is not None and digest_of(body, record.salt) != record.digest:
             problem = "what is rebuilt does not have the digest of what was sent"
-        if record.chain != chained(chain, record.digest):
+        if record.chain != chain_digests(chain, record.digest):
             problem = "the chain of digests is broken here: a request before it, or its digest, was changed or removed"
         chain = record.chain
         yield SentRequest(number, line, record, "wrong" if problem else state, body, problem)
@@ -270,7 +270,7 @@ def digest_of(body: bytes, salt: str) -> str:
     return digest.hexdigest()
 
 
-def chained(before: str, digest: str) -> str:
+def chain_digests(before: str, digest: str) -> str:
     """Return the link of a request: the SHA-256, in hex, of the text of the link before it and of its digest."""
     return sha256(f"{before}{digest}".encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -328,7 +328,7 @@ def _strings(value: Any, found: list[bytes]) -> list[bytes]:
     return found
 
 
-def _written(content: bytes) -> Any:
+def _write_piece(content: bytes) -> Any:
     """A new piece as a record has it: a string by its value if that gives the same bytes, else the text."""
     if content[:1] == b'"':
         with suppress(ValueError):

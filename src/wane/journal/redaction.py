@@ -56,13 +56,13 @@ def without_messages(records: Sequence[Record], numbers: Collection[int], at: da
     """
     messages = [record.message for record in records if isinstance(record, MessageRecord)]
     texts = set[str]()
-    emptied = {number: _emptied(messages[number], texts) for number in numbers}
+    emptied = {number: _empty_texts(messages[number], texts) for number in numbers}
     redaction = _Redaction(texts)
     of_others = _Redaction([text for text in texts if len(text) >= _QUOTED])
     bodies = {request.line: request.body for request in sent_requests(records)}
     receipts, redacted, count = Receipts(), list[Record](), 0
     for line, record in enumerate(records, start=2):
-        new = _unrecognised(record)
+        new = _blank_digests(record)
         if isinstance(new, RequestRecord):
             new = _request(new, bodies[line], redaction, receipts, at)
         elif isinstance(new, MessageRecord):
@@ -173,7 +173,7 @@ class _Redaction:
         return replace(placed, mark=replace(placed.mark, description=DELETED if every else self.of(description)))
 
 
-def _unrecognised(record: Record) -> Record:
+def _blank_digests(record: Record) -> Record:
     """Blank the digests in a proxy's notes on its client's messages, with which a guess could be confirmed.
 
     Without them the client gets a new session, as it must: this one lacks what the provider has seen.
@@ -194,13 +194,13 @@ def _blank(shape: str) -> str:
     return shape[:2] + "0" * (len(shape) - 2)  # which says whose message it is
 
 
-def _emptied(value: Any, texts: set[str], *, free: bool = False) -> Any:
+def _empty_texts(value: Any, texts: set[str], *, free: bool = False) -> Any:
     """JSON data of a message without its texts, which are added to `texts`."""
     if isinstance(value, str):
         if value:
             texts.add(value)
         if (inner := _object_in(value)) is not None:
-            return json.dumps(_emptied(inner, texts, free=True))
+            return json.dumps(_empty_texts(inner, texts, free=True))
         notice = _NOTICE.match(value)
         return DELETED if notice is None else f"<{notice[1]}>\n{DELETED}\n</{notice[1]}>"
     if isinstance(value, Mapping):
@@ -208,10 +208,10 @@ def _emptied(value: Any, texts: set[str], *, free: bool = False) -> Any:
         emptied = {}
         for key, entry in value.items():
             inner = free or (key in _FREE and isinstance(entry, Mapping))
-            emptied[key] = entry if key in stays else _emptied(entry, texts, free=inner)
+            emptied[key] = entry if key in stays else _empty_texts(entry, texts, free=inner)
         return emptied
     if isinstance(value, list | tuple):
-        return [_emptied(entry, texts, free=free) for entry in value]
+        return [_empty_texts(entry, texts, free=free) for entry in value]
     return value
 
 

@@ -139,7 +139,7 @@ class SessionStore:
         Raises:
             JournalError: if the directory cannot be listed.
         """
-        paths = sorted(Path(entry.path) for _, entry in self._located(cwd))
+        paths = sorted(Path(entry.path) for _, entry in self._locate_files(cwd))
         ids = {path: id_of(path) for path in paths}
         matches = matching_ids(prefix, ids.values())
         return {path: id_ for path, id_ in ids.items() if id_ in matches}
@@ -204,14 +204,14 @@ class SessionStore:
     def _newest(self, cwd: Path | None) -> dict[Path, list[_File]]:
         """Return the files of the sessions by their working directory's directory, each list newest first."""
         files: dict[Path, list[_File]] = {}
-        for directory, entry in self._located(cwd):
+        for directory, entry in self._locate_files(cwd):
             with suppress(OSError):  # removed since it was listed
                 files.setdefault(directory, []).append((entry, entry.stat()))
         for listed in files.values():
             listed.sort(key=lambda file: (file[1].st_mtime_ns, file[0].name), reverse=True)
         return files
 
-    def _located(self, cwd: Path | None) -> Iterator[tuple[Path, os.DirEntry[str]]]:
+    def _locate_files(self, cwd: Path | None) -> Iterator[tuple[Path, os.DirEntry[str]]]:
         """Yield the files of the sessions, each with its working directory's directory: a proxy's are one below it."""
         folder = self._folder(cwd)
         try:
@@ -280,13 +280,13 @@ class Deleted:
         """Whether a name is its id, or how that begins."""
         return self.id.startswith(name.rpartition("-")[2] or name)
 
-    def written(self) -> str:
+    def to_json(self) -> str:
         """Return it as JSON."""
         return json.dumps(encode(self))
 
     @classmethod
     def read(cls, lines: Iterable[bytes | str]) -> list[Deleted]:
-        """Return what `written` wrote, as far as it can be read."""
+        """Return what `to_json` wrote, as far as it can be read."""
         entries = list[Deleted]()
         for line in lines:
             with suppress(ValueError):
@@ -320,7 +320,7 @@ def deleted_of(session_id: str, lines: Iterable[bytes]) -> Deleted:
 
 
 def _note_deleted(root: Path, deleted: Deleted) -> None:
-    line = f"{deleted.written()}\n".encode()
+    line = f"{deleted.to_json()}\n".encode()
     # The session is gone; that nothing tells of it is no reason to call that a failure.
     with suppress(OSError):
         handle = os.open(root / _DELETED, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -24,7 +24,7 @@ from typing import Final, Self
 from filelock import FileLock, Timeout
 
 from wane.core.errors import JournalError, SessionLockedError, SessionNotFoundError
-from wane.journal.lines import Clock, Dumps, checksum_of, dumped, new_header, utc_now, write_line, write_lines
+from wane.journal.lines import Clock, Dumps, checksum_of, dump_line, new_header, utc_now, write_line, write_lines
 from wane.journal.reader import SessionFile, open_session, read_header_of, read_stream
 from wane.journal.records import Header, Record
 
@@ -81,7 +81,7 @@ class Journal:
         clock: Clock = utc_now,
         fsync: bool = True,
         committed: bool = True,
-        dumps: Dumps = dumped,
+        dumps: Dumps = dump_line,
         owner: str = "",
         parent: str = "",
     ) -> Journal:
@@ -133,7 +133,7 @@ class Journal:
         return journal
 
     @classmethod
-    def open(cls, path: Path, *, clock: Clock = utc_now, fsync: bool = True, dumps: Dumps = dumped) -> Journal:
+    def open(cls, path: Path, *, clock: Clock = utc_now, fsync: bool = True, dumps: Dumps = dump_line) -> Journal:
         """Continue a session. `contents` has its records; `repaired` says if its last record was cut short.
 
         Such a record is moved to `<file>.torn`, so that nothing is lost. A file with any other damage is refused and

@@ -133,7 +133,7 @@ def count(session: RecordedSession, counter: Counter = chars, *, calibrate: bool
     return Material(session, items, sizes.overhead, sizes.outputs, sizes.calibrated)
 
 
-def reported(session: RecordedSession) -> list[tuple[int, int]]:
+def find_reported(session: RecordedSession) -> list[tuple[int, int]]:
     """Return, for each call with reported input, the number of parts before it, and its input tokens."""
     return [(call.first, call.usage.total_input) for call in session.calls if call.usage and call.usage.total_input > 0]
 
@@ -165,7 +165,7 @@ def relative_errors(material: Material) -> list[float]:
     errors: list[float] = []
     base = material.overhead
     passed = 0  # cuts
-    for position, total in reported(session):
+    for position, total in find_reported(session):
         before = bisect_right(cuts, position)
         if before == passed:
             errors.append(abs(base + request_tokens[position] - total) / total)
@@ -182,7 +182,7 @@ def _spans(session: RecordedSession, estimates: Sequence[int]) -> list[_Span]:
     spans: list[_Span] = []
     first = 0
     before: int | None = None
-    ends: list[tuple[int, int | None]] = [*reported(session), (len(estimates), None)]
+    ends: list[tuple[int, int | None]] = [*find_reported(session), (len(estimates), None)]
     for stop, total in ends:
         growth: int | None = None
         unbroken = bisect_right(broken, first) == bisect_right(broken, stop)
@@ -213,7 +213,7 @@ def _shared_out(estimates: Sequence[int], goal: int) -> list[int]:
 
 def _overhead(session: RecordedSession, tokens: Sequence[int], counter: Counter, ratio: float) -> int:
     """Return the tokens of the first reported request besides the parts and the summary in it."""
-    requests = reported(session)
+    requests = find_reported(session)
     if not requests:
         return session.system_tokens or 0
     stop, total = requests[0]

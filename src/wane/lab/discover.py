@@ -15,7 +15,7 @@ from typing import Any, Final
 from wane.core.errors import FormatError, MissingExtraError
 from wane.journal.titles import better_title, is_command
 from wane.lab.readers import claude_code, databases
-from wane.lab.readers.building.lines import DAMAGED, is_compressed_copy, plain_path, unpacked
+from wane.lab.readers.building.lines import DAMAGED, is_compressed_copy, open_unpacked, plain_path
 from wane.lab.readers.building.values import first_words, sound
 from wane.lab.readers.kin import ids_of
 from wane.lab.readers.places import Place
@@ -195,7 +195,7 @@ def _beginning(path: Path) -> Iterator[Mapping[str, Any]]:
     remaining = LOOKED_AT
     lines: list[bytes] = []
     whole = True  # whether no line is an object, so that all of them may be one
-    with unpacked(path) as file:
+    with open_unpacked(path) as file:
         while remaining > 0 and (raw := file.readline(remaining)):
             remaining -= len(raw)
             lines.append(raw)

@@ -68,7 +68,7 @@ def rereads(session: RecordedSession) -> Rereads:
     for number, side in enumerate(session.sidechains, start=1):
         known = _Known(chain(*results[:number], *results[number + 1 :]))
         for result in results[number]:
-            total += known.counted(result)
+            total += known.count_result(result)
         total += rereads(side)
     return total
 
@@ -126,7 +126,7 @@ class _Known:
                 readers.append(result)
             self._by_call.setdefault(result.call, []).append(result)
 
-    def counted(self, result: _Result) -> Rereads:
+    def count_result(self, result: _Result) -> Rereads:
         same: list[_Result] = [*self._by_call.get(result.call, ())]
         for path in result.reads:
             same += self._by_file.get(path) or ()

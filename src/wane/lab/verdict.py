@@ -96,7 +96,7 @@ class Baselines:
             beside=sum(filter(None, costs)),
             stated=stated,
             beside_calls=unevicted.totals.beside_calls,
-            missed=_missed(material, pricing, costs),
+            missed=_sum_misses(material, pricing, costs),
             unevicted_beside=unevicted.totals.beside,
             without=money_of(material, pricing).unmanaged if material.session.managed else 0.0,
         )
@@ -225,7 +225,7 @@ def verdict(baselines: Baselines, totals: Totals, who: str) -> str:
     `who` is the strategy with its budget, such as `Wane at 80,000 tokens`.
     """
     twice = f"; {baselines.twice}" if baselines.evicted and totals.reread_cost else ""
-    return f"{capital(_compared(baselines, totals, who))}{twice}"
+    return f"{capital(_compare_totals(baselines, totals, who))}{twice}"
 
 
 def prices_used(sessions: Iterable[tuple[RecordedSession, Pricing]]) -> str:
@@ -252,7 +252,7 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _compared(baselines: Baselines, totals: Totals, who: str) -> str:
+def _compare_totals(baselines: Baselines, totals: Totals, who: str) -> str:
     before = baselines.lowest()
     if before is None:
         return f"{dollars(totals.full_cost)} with {who}, simulated; there is no cost without Wane to compare it with"
@@ -290,7 +290,7 @@ def savings(worst: float, best: float, *, bound: bool = False) -> str:
     return f"at least {share(worst)} less" if bound else f"{share(worst)} to {share(best)} less"
 
 
-def _missed(material: Material, pricing: Pricing, costs: list[float | None]) -> float:
+def _sum_misses(material: Material, pricing: Pricing, costs: list[float | None]) -> float:
     """Return what the recording paid for cache misses that no strategy causes, where `costs` are known, in dollars."""
     total = 0.0
     for rewrite in examine(material.session).rewrites:
@@ -298,7 +298,7 @@ def _missed(material: Material, pricing: Pricing, costs: list[float | None]) -> 
         prices = pricing.prices_for(call)
         if costs[rewrite.call] is None or prices is None or call.usage is None or rewrite.explanation.cause in AVOIDED:
             continue
-        total += prices.repeated(rewrite.tokens, call.usage.use, moment(call))
+        total += prices.repeated_cost(rewrite.tokens, call.usage.use, moment(call))
     return total
 
 

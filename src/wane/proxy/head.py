@@ -118,7 +118,7 @@ def to_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     return [(name, value) for name, value in received if not (name in dropped or name.startswith(OWN))]
 
 
-def added(sent: Headers, values: Mapping[str, str]) -> Headers:
+def add_values(sent: Headers, values: Mapping[str, str]) -> Headers:
     """Return headers with values appended to comma-separated ones; a value that is there is not repeated."""
     result = list(sent)
     for name, value in values.items():

@@ -60,10 +60,10 @@ class Address:
     def url(self) -> str:
         """Its base URL on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
-        return f"http://{bracketed(host)}:{self.port}"
+        return f"http://{bracket_host(host)}:{self.port}"
 
     def __str__(self) -> str:
-        return f"{bracketed(self.host)}:{self.port}"
+        return f"{bracket_host(self.host)}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class UpstreamUrl:
         Raises:
             ConfigError: for anything else, such as a URL with a password, a query or a fragment.
         """
-        masked = _masked(text)
+        masked = _mask_url(text)
         example = f"write a base URL, such as {_likely_url(text.strip()) or 'https://api.anthropic.com'}"
         try:
             parts = urlsplit(text.strip())
@@ -111,7 +111,7 @@ class UpstreamUrl:
     @property
     def netloc(self) -> str:
         """Host and port as in the header `Host`."""
-        host = bracketed(self.host)
+        host = bracket_host(self.host)
         return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
@@ -128,7 +128,7 @@ class UpstreamUrl:
         return self.origin + shown_path(self.prefix)
 
 
-def bracketed(host: str) -> str:
+def bracket_host(host: str) -> str:
     """Return a host as in a URL: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host else host
 
@@ -144,14 +144,14 @@ def _likely_url(text: str) -> str:
         host, port = parts.hostname or "", parts.port
     except ValueError:
         return ""
-    if "://" in text or not _is_host(host) or _masked(text) != text:
+    if "://" in text or not _is_host(host) or _mask_url(text) != text:
         return ""
     if is_loopback(host):
         return f"http://{text}" if parts.path else f"http://{text}/v1"
     return f"https://{text}" if port or "." in host else ""
 
 
-def _masked(text: str) -> str:
+def _mask_url(text: str) -> str:
     """Mask the parts of a URL, even a malformed one, that may be secret: user and password, path, query, fragment."""
     scheme, mark, address = text.strip().rpartition("://")
     head, at, tail = re.split(r"[?#]", address, maxsplit=1)[0].rpartition("@")

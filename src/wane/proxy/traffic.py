@@ -160,18 +160,18 @@ class RequestCounters:
         self._out = 0
         traffic.open.labels(api).inc()
 
-    def received(self, size: int) -> None:
+    def count_received(self, size: int) -> None:
         """Count bytes of the request's body. The proxy's own time runs from the last call."""
         self._in += size
         self._ready = self._traffic.clock()
 
-    def prepared(self, facts: Facts) -> None:
+    def count_prepared(self, facts: Facts) -> None:
         """Count a managed request's view, right before its first request upstream."""
         self._traffic.added.labels(self._api).observe(self._traffic.clock() - self._ready)
         self._traffic.evicted.labels(self._api).inc(facts.evicted_now)
-        self.watched(facts)
+        self.count_watched(facts)
 
-    def watched(self, facts: Facts) -> None:
+    def count_watched(self, facts: Facts) -> None:
         """Count the view of a request, which a watching proxy has passed on unchanged."""
         self.facts = facts
         self._traffic.view.labels(self._api).observe(facts.view)
@@ -215,7 +215,7 @@ class RequestCounters:
         self.outcome = "failed_open"
         self._traffic.fail_opens.labels(self._api).inc()
 
-    def sent(self, size: int) -> None:
+    def count_sent(self, size: int) -> None:
         """Count bytes of the reply's body; the first of them end the time to the first byte."""
         if size and not self._out:
             self._traffic.first.labels(self._api).observe(self._traffic.clock() - self._ready)

@@ -65,9 +65,9 @@ def end(name: str, learned: str = "") -> Call:
     return Call(DELIMITER, {"action": "end", "name": name, **described})
 
 
-def offered(calls: Iterable[Call], tools: Collection[str]) -> tuple[Call, ...]:
+def keep_offered(calls: Iterable[Call], tools: Collection[str]) -> tuple[Call, ...]:
     """Return calls of tools that the agent has: without ripgrep others search; without episodes there are no marks."""
-    named = (_named(call, tools) for call in calls)
+    named = (_name_call(call, tools) for call in calls)
     return tuple(call for call in named if call.tool in tools)
 
 
@@ -82,7 +82,7 @@ def put_right(latest: Iterable[Seen]) -> Call | None:
     return None
 
 
-def _named(call: Call, tools: Collection[str]) -> Call:
+def _name_call(call: Call, tools: Collection[str]) -> Call:
     if isinstance(call.arguments, str) or call.tool in tools:
         return call
     glob = call.arguments.get("glob", "")

@@ -73,7 +73,7 @@ class Repository:
             self.git("config", setting, value)
         self.commit(f"The beginning of {name}")
 
-    def changed(self, *paths: str) -> str:
+    def list_changed(self, *paths: str) -> str:
         """Return which of some files differ from their commit; "" if none does."""
         return self.git("status", "--porcelain", "--", *paths)
 

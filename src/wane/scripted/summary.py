@@ -35,7 +35,7 @@ def summarise(request: Request) -> Reply:
         if part.kind is Kind.USER:
             if _BEFORE in part.text:
                 output, _, messages = part.text.partition(_BEFORE)[2].partition(_AFTER)
-                return Reply(_shortened(output, messages.rpartition("User: ")[2]))
+                return Reply(_shorten_output(output, messages.rpartition("User: ")[2]))
             turns |= {int(number): text for text, number in _SAID.findall(part.text)}
             at = next(iter(_AT.findall(part.text)[-1:]), at)
     room, recent = 4 * SUMMARY_TOKENS, list[str]()
@@ -48,7 +48,7 @@ def summarise(request: Request) -> Reply:
     return Reply("\n".join(["What the user has asked for:", *reversed(recent), *progress]))
 
 
-def _shortened(output: str, task: str) -> str:
+def _shorten_output(output: str, task: str) -> str:
     """The blocks of an output that share the most words with the task, as many as it may keep, in their order.
 
     A block begins with a line that is not indented: a function or class of a file goes or stays as a whole.

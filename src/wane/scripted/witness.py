@@ -99,7 +99,7 @@ class Witness:
         else:
             self.see(request)
             reply = decide(request)
-        use, tally = self._cached(request, aside), self.tally
+        use, tally = self._use_cache(request, aside), self.tally
         tally.summaries += aside
         tally.model_calls += 1
         tally.input_tokens += use.total
@@ -122,7 +122,7 @@ class Witness:
             tally.most_turns_lost = max(tally.most_turns_lost, lost)
         self._count_results(request)
 
-    def _cached(self, request: Request, aside: bool) -> CacheUse:
+    def _use_cache(self, request: Request, aside: bool) -> CacheUse:
         """The use that a request makes of the provider's cache."""
         if self._cache is None:
             system = len(request.texts(Kind.SYSTEM))

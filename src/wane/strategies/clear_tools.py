@@ -73,7 +73,7 @@ class ClearTools(Resumable):
         """Clear if the view is over the budget, or always."""
         if not self._always and self._held + self.overhead <= self.budget:
             return Fitted(self._view)
-        chosen = self._chosen()
+        chosen = self._choose_results()
         if not chosen:
             return Fitted(self._view)
         self._clear(chosen)
@@ -103,7 +103,7 @@ class ClearTools(Resumable):
             self._view[index] = instead
             self._held -= self._groups.tokens[index] - instead.tokens
 
-    def _chosen(self) -> list[int]:
+    def _choose_results(self) -> list[int]:
         """Return the results to clear."""
         target = -1.0 if self._low_water is None else self.budget * self._low_water - self.overhead
         groups, chosen, freed = self._groups, [], 0

@@ -194,7 +194,7 @@ class Thread(Protocol):
         """Send a prompt, and return the agent's final answer."""
         ...
 
-    def stored(self) -> Sequence[Part]:
+    def read_stored(self) -> Sequence[Part]:
         """Return the history that the framework has stored, as its format takes it apart."""
         ...
 
@@ -281,7 +281,7 @@ class AdapterContract(ABC):
         """
         raise NotImplementedError("make an agent with a sub-agent, or say in `cannot` why there is none")
 
-    def said(self, reply: Reply) -> Reply:
+    def shape_reply(self, reply: Reply) -> Reply:
         """Return a reply as a model gives it to this framework; by default it is the script's."""
         return reply
 
@@ -305,7 +305,7 @@ class AdapterContract(ABC):
     def test_the_history_stays_whole_and_unchanged(self) -> None:
         """What was said, called and returned is stored as it was, in its order, whatever was evicted."""
         run = self._run()
-        stored, replies = run.stored, [self.said(reply) for reply in self._script()]
+        stored, replies = run.stored, [self.shape_reply(reply) for reply in self._script()]
         texts = defaultdict[Kind, list[str]](list)
         for part in stored:
             texts[part.kind].append(part.text)
@@ -324,7 +324,9 @@ class AdapterContract(ABC):
         results = {part.call_id: part.text for part in stored if part.kind is Kind.RESULT}
         assert results.keys() >= {call.id for call in correct}
         assert all(results[f"{letter}{n}"] == content_of(f"{letter}{n}") for n in range(TURNS) for letter in "abcd")
-        sent_results = [(name, _unnoted(text)) for request in run.requests for name, text in request.results.items()]
+        sent_results = [
+            (name, _strip_reminder(text)) for request in run.requests for name, text in request.results.items()
+        ]
         assert all(results[name] == text for name, text in sent_results if name not in wrong)
 
     def test_each_request_is_a_part_of_the_history(self) -> None:
@@ -385,7 +387,7 @@ class AdapterContract(ABC):
         """No event tells of a fork, a replacement or another overhead, even if a new process takes over."""
         events: list[object] = []
         settings: dict[str, Any] = {"budget": BUDGET + self.overhead, "on_event": events.append}
-        with self.serving(map(self.said, self._script())) as served:
+        with self.serving(map(self.shape_reply, self._script())) as served:
             thread = self.begin(served.url, self.adapter(served.url, **settings))
             for n in range(TURNS):
                 thread.turn(prompt_of(n))
@@ -399,7 +401,7 @@ class AdapterContract(ABC):
         """Both may use the same names of episodes."""
         turns = range(2)
         replies = (reply for n in turns for _ in range(2) for reply in replies_of(n))
-        with self.serving(map(self.said, replies)) as served:
+        with self.serving(map(self.shape_reply, replies)) as served:
             adapter = self.adapter(served.url, budget=AMPLE)
             threads = [self.begin(served.url, adapter) for _ in range(2)]
             for n in turns:
@@ -426,7 +428,7 @@ class AdapterContract(ABC):
         with ExitStack() as stack, ThreadPoolExecutor(start.parties) as pool:
             adapter, threads, providers = None, list[Thread](), list[Served]()
             for _ in range(start.parties):
-                served = stack.enter_context(self.serving(map(self.said, self._script())))
+                served = stack.enter_context(self.serving(map(self.shape_reply, self._script())))
                 adapter = adapter or self.adapter(served.url, budget=BUDGET + self.overhead)
                 threads.append(self.begin(served.url, adapter))
                 providers.append(served)
@@ -439,8 +441,8 @@ class AdapterContract(ABC):
         """Called by its parent, it fills a window of its own; neither's requests hold a part of the other's."""
         self._needs("delegate")
         numbered = enumerate(delegation(self.argument, wrong=self._wrong))
-        plan = [(who, self._thought(number, reply)) for number, (who, reply) in numbered]
-        with self.serving(self.said(reply) for _, reply in plan) as served:
+        plan = [(who, self._add_thought(number, reply)) for number, (who, reply) in numbered]
+        with self.serving(self.shape_reply(reply) for _, reply in plan) as served:
             thread = self.delegate(served.url, self.adapter(served.url, budget=BUDGET + self.overhead))
             for n in range(TURNS):
                 assert thread.turn(prompt_of(n)) == f"Done {n}."
@@ -493,7 +495,7 @@ class AdapterContract(ABC):
         replies = careless(seed, managed=managed, malformed=malformed, turns=STRICT_TURNS)
         rng = Random(seed)  # noqa: S311 - choices of a test
         thoughtful = (replace(reply, reasoning=f"Thought {number}. " * 20) for number, reply in enumerate(replies))
-        with self.serving(map(self.said, thoughtful), rules) as served:
+        with self.serving(map(self.shape_reply, thoughtful), rules) as served:
             adapter = self.adapter(served.url, **settings)
             threads = [self.begin(served.url, adapter)]
             try:
@@ -522,11 +524,11 @@ class AdapterContract(ABC):
         limit = (BUDGET + self.overhead) * (1 + self.estimated)
         assert all(request.tokens <= limit for request in requests), [request.tokens for request in requests]
 
-    def _thought(self, number: int, reply: Reply) -> Reply:
+    def _add_thought(self, number: int, reply: Reply) -> Reply:
         return replace(reply, reasoning=f"It is best to go on, {number}. " * 5) if self.reasoning else reply
 
     def _script(self, *, recall: bool = False) -> Iterator[Reply]:
-        return map(self._thought, count(), script(recall=recall, wrong=self._wrong))
+        return map(self._add_thought, count(), script(recall=recall, wrong=self._wrong))
 
     def _run(
         self, *, budget: int = BUDGET, recall: bool = False, stream: bool = False, restarts: bool = False
@@ -535,13 +537,15 @@ class AdapterContract(ABC):
         key = (type(self), budget, recall, stream, restarts)
         if key not in self._runs:
             settings: dict[str, Any] = {"budget": budget + self.overhead, **({"recall": True} if recall else {})}
-            with self.serving(map(self.said, self._script(recall=recall))) as served:
+            with self.serving(map(self.shape_reply, self._script(recall=recall))) as served:
                 thread = self.begin(served.url, self.adapter(served.url, **settings))
                 for n in range(TURNS):
                     answer = thread.turn(prompt_of(n), stream=stream)
                     assert answer == f"Done {n}.", answer
                     thread = thread.again(self.adapter(served.url, **settings)) if restarts else thread
-            self._runs[key] = _EndedConversation(tuple(served.requests), tuple(served.refusals), tuple(thread.stored()))
+            self._runs[key] = _EndedConversation(
+                tuple(served.requests), tuple(served.refusals), tuple(thread.read_stored())
+            )
         return self._runs[key]
 
 
@@ -552,7 +556,7 @@ def turns_of(request: Request) -> list[str]:
 
 def _turns_in(text: str) -> list[str]:
     """Return the turns of one text, of which none has a blank line in these tests."""
-    turns = _unnoted(_unindexed(text)).split("\n\n")
+    turns = _strip_reminder(_strip_index(text)).split("\n\n")
     return [turn.strip() for turn in turns if turn.strip()]
 
 
@@ -571,16 +575,16 @@ def conversation_of(request: Request) -> list[tuple[Kind, str | None, str]]:
             compared += [(part.kind, part.call_id, turn) for turn in _turns_in(part.text)]
             continue
         answers_own = part.kind is Kind.RESULT and part.call_id in own
-        compared.append((part.kind, part.call_id, "" if answers_own else _unnoted(part.text)))
+        compared.append((part.kind, part.call_id, "" if answers_own else _strip_reminder(part.text)))
     return compared
 
 
-def _unnoted(text: str) -> str:
+def _strip_reminder(text: str) -> str:
     """Return a text without the reminder that a request may end with."""
     return text.partition(NOTE)[0].rstrip() if NOTE in text else text
 
 
-def _unindexed(text: str) -> str:
+def _strip_index(text: str) -> str:
     """Return a text without an index of evicted content (R20), which may be joined with a turn of the user."""
     before, index, after = text.partition(OPENING)
     return before.rstrip() + after.partition(CLOSING)[2] if index else text

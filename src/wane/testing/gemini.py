@@ -70,7 +70,7 @@ class Gemini(Provider):
     api = "gemini"
     fields = _CAMEL | {"tool_config", "safety_settings", "system_instruction", "generation_config", "cached_content"}
 
-    def unwrapped(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    def unwrap_body(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body; of one that counts tokens, the request that it holds."""
         inner = body.get("generateContentRequest")
         if not isinstance(inner, dict):
@@ -86,7 +86,7 @@ class Gemini(Provider):
             yield Message("system", tuple(_part(Kind.SYSTEM, part, "") for part in _parts_of(instruction)))
         turn = 0  # counts the contents with calls, so that calls without ids have one each
         readable = ({"role": content.get("role"), "parts": _parts_of(content)} for content in contents)
-        for content in name_results(_joined(readable)):
+        for content in name_results(_join_neighbours(readable)):
             is_model = content.get("role") == "model"
             kind = Kind.TEXT if is_model else Kind.USER
             turn += is_model
@@ -114,7 +114,7 @@ class Gemini(Provider):
         begun = {"promptTokenCount": usage.input, "totalTokenCount": usage.input}
         seal = seal_of(parts[-1]) if parts and parts[-1].get("text") else ""
         for part in parts:
-            for piece in _streamed(part):
+            for piece in _split_part(part):
                 yield ServerSentEvent({**head, **_candidate([piece]), "usageMetadata": begun})
         # The signature of a text comes by itself, behind it.
         last = []
@@ -156,13 +156,13 @@ def _part(kind: Kind, part: Mapping[str, Any], call_id: str) -> Part:
         tool = str(call.get("name"))
         return Part(Kind.CALL, compact(call.get("args") or {}), call_id=call_id, tool=tool, signature=seal, wire=part)
     if (response := field(part, "functionResponse")) is not None:
-        return Part(Kind.RESULT, _told(response.get("response")), call_id=call_id, wire=part)
+        return Part(Kind.RESULT, _read_response(response.get("response")), call_id=call_id, wire=part)
     if kind is Kind.TEXT and is_reasoning(part):
         return Part(Kind.REASONING, str(part.get("text") or ""), signature=seal_of(part) or None, wire=part)
     return Part(kind, str(part.get("text") or ""), signature=seal_of(part) or None, wire=part)
 
 
-def _told(response: Any) -> str:
+def _read_response(response: Any) -> str:
     """The text of a response: that of its only field, or its JSON."""
     only = next(iter(response.values())) if isinstance(response, dict) and len(response) == 1 else None
     return only if isinstance(only, str) else compact(response)
@@ -196,7 +196,7 @@ def _content(request: Request, reply: Reply) -> tuple[list[dict[str, Any]], str]
     return parts, "STOP"
 
 
-def _streamed(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _split_part(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if part.get("text") is None:
         yield dict(part)
         return
@@ -251,7 +251,7 @@ def _check_request(body: Mapping[str, Any], model: str) -> None:
     _check_tools(body)
     for index, content in enumerate(contents):
         _check_content(f"contents[{index}]", content)
-    turns = _joined(contents)
+    turns = _join_neighbours(contents)
     _check_turns(turns)
     _check_signatures(turns, model)
 
@@ -314,7 +314,7 @@ def _check_call(where: str, kind: str, called: Mapping[str, Any]) -> None:
         raise Refused(f"Invalid value at '{where}.{name}' (type.googleapis.com/google.protobuf.Struct), {shown}")
 
 
-def _joined(contents: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _join_neighbours(contents: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return contents with neighbours of one role joined; streamed chats of Google's SDK have one for each chunk."""
     whole: list[Mapping[str, Any]] = []
     for content in contents:

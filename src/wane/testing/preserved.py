@@ -45,7 +45,7 @@ class Prefix:
 
     def add(self, *content: Mapping[str, Any] | str) -> None:
         """Append content other than reasoning."""
-        self._digest.update(_bytes(canonical([_unmarked(piece) for piece in content])))
+        self._digest.update(_bytes(canonical([_strip_marker(piece) for piece in content])))
 
     def seal(self, text: str) -> str:
         """Return the signature for reasoning at this place."""
@@ -67,13 +67,13 @@ class Prefix:
         return True
 
 
-def tampered(signature: str, text: str) -> bool:
+def is_tampered(signature: str, text: str) -> bool:
     """Return whether a signature of ours was made for another text."""
     fields = signature.split(".")
     return len(fields) == 4 and fields[0] == _MARK and fields[3] != _short(text)
 
 
-def _unmarked(piece: Mapping[str, Any] | str) -> Mapping[str, Any] | str:
+def _strip_marker(piece: Mapping[str, Any] | str) -> Mapping[str, Any] | str:
     if not isinstance(piece, Mapping):
         return piece
     return {key: value for key, value in piece.items() if key not in _MARKERS}

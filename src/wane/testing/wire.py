@@ -84,7 +84,7 @@ class Provider(ABC):
             number: number of requests answered before.
             told: the model, and whether to stream, where the path tells it and not the body.
         """
-        body = self.unwrapped(body)
+        body = self.unwrap_body(body)
         check_fields(body, self.fields, self.unknown)
         told = body if told is None else told
         messages = tuple(self.messages(body))
@@ -102,7 +102,7 @@ class Provider(ABC):
             headers=headers,
         )
 
-    def unwrapped(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    def unwrap_body(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body of a request to the model, which another body may hold."""
         return body
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from wane.tools import programs as known
-from wane.tools.judgement import Activity, Judgement, combined
+from wane.tools.judgement import Activity, Judgement, combine_judgements
 from wane.tools.paths import basename, is_scratch, resolve
 from wane.tools.shell import Simple, parse
 
@@ -57,7 +57,7 @@ def judge_command(line: str, directory: str = "", *, nesting: int = 0) -> Judgem
         judgements.append(replace(judgement, reads=reads, writes=writes))
         if simple.words[:1] == ["cd"] and len(simple.words) > 1:
             directory = resolve(simple.words[1], directory)
-    return combined(judgements)
+    return combine_judgements(judgements)
 
 
 def _simple(simple: Simple, nesting: int) -> Judgement:
@@ -168,7 +168,7 @@ def _interpreter(name: str, arguments: list[str], heredoc: str | None) -> Judgem
         if re.fullmatch(r"-\w*[ce]|--eval|--print|-p|-pe|-ne", word) and following:
             # perl -pi -e and ruby -pi -e edit in place
             if any(re.fullmatch(r"-\w*i(\.\w+)?\w*", flag) for flag in arguments[:position]) or "i" in word[:-1]:
-                return Judgement(Activity.ACT, (), _named(following[1:]), _first_name(following[1:]) or name)
+                return Judgement(Activity.ACT, (), _find_files(following[1:]), _first_name(following[1:]) or name)
             return _script(following[0], name)
         if word == "-m" and following:
             return _module(following)
@@ -245,11 +245,11 @@ def _gh(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # n
     return Judgement(Activity.EXPLORE if looks else Activity.ACT, hint=hint)
 
 
-def _sed(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # noqa: ARG001
+def _judge_sed(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # noqa: ARG001
     in_place = any(re.match(r"-[nErsz]*i|--in-place", word) for word in arguments)
     if not in_place or (name != "sed" and "inplace" not in arguments):
         return Judgement(Activity.EXPLORE, _files_read(name, arguments), (), _search_hint(name, arguments))
-    files = tuple(path for path in _named(arguments)[1:] if path) or _named(arguments)[-1:]
+    files = tuple(path for path in _find_files(arguments)[1:] if path) or _find_files(arguments)[-1:]
     return Judgement(Activity.ACT, (), files, _first_name(files) or name)
 
 
@@ -323,7 +323,7 @@ def _builder(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
 
 def _tee(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
     # Output that is also kept in a log is not a lasting change.
-    files = tuple(path for path in _named(arguments) if not path.startswith("/dev/"))
+    files = tuple(path for path in _find_files(arguments) if not path.startswith("/dev/"))
     lasting = [path for path in files if not is_scratch(path) and not path.endswith((".log", ".out"))]
     if not lasting and heredoc is None:
         return Judgement(Activity.NEUTRAL, (), files)
@@ -343,7 +343,7 @@ def _acting(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
         return Judgement(Activity.ACT, (), files, _first_name(files) or name)
     if {"--check", "--diff"}.intersection(arguments):  # of a formatter
         return Judgement(Activity.VERIFY, hint=name)
-    files = _named(arguments)
+    files = _find_files(arguments)
     if name in ("cp", "install", "rsync", "scp"):
         return Judgement(Activity.ACT, files[:-1], files[-1:], f"{name} {_first_name(files[-1:])}".strip())
     if name in ("touch", "rm", "mv", "tee", "ln"):
@@ -352,13 +352,13 @@ def _acting(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
 
 
 def _files_read(name: str, arguments: list[str]) -> tuple[str, ...]:
-    files = _named(arguments)
+    files = _find_files(arguments)
     if name in known.SEARCHERS:
         return tuple(path for path in files[1:] if "." in basename(path) and not set(path) & set("*!"))
     return files if name in known.READERS else ()
 
 
-def _named(arguments: Sequence[str]) -> tuple[str, ...]:
+def _find_files(arguments: Sequence[str]) -> tuple[str, ...]:
     """Return the arguments that may be files: not options, numbers or substitutions."""
     return tuple(word for word in arguments if word and not word.startswith(("-", "+", "$()")) and not word.isdigit())
 
@@ -368,9 +368,9 @@ def _first_name(files: Sequence[str]) -> str:
 
 
 def _search_hint(name: str, arguments: list[str]) -> str:
-    files = _files_read(name, arguments) or _named(arguments)
+    files = _files_read(name, arguments) or _find_files(arguments)
     if name in known.SEARCHERS - {"sed", "awk", "gawk"}:
-        return " ".join([name, *_named(arguments)[:1]])
+        return " ".join([name, *_find_files(arguments)[:1]])
     if files and (name == "sed" or name in known.READERS):
         return basename(files[-1])
     return name
@@ -384,7 +384,7 @@ _RULES: Final[dict[str, _Rule]] = {
     "gh": _gh,
     "glab": _gh,
     "hub": _git,
-    **dict.fromkeys(("sed", "gsed", "awk", "gawk"), _sed),
+    **dict.fromkeys(("sed", "gsed", "awk", "gawk"), _judge_sed),
     **dict.fromkeys(("find", "fd", "fdfind"), _find),
     **dict.fromkeys(("curl", "wget"), _download),
     **dict.fromkeys(("tar", "unzip", "7z"), _archive),

@@ -44,7 +44,7 @@ class Judgement:
         return self.reads + self.writes
 
 
-def combined(judgements: Iterable[Judgement]) -> Judgement:
+def combine_judgements(judgements: Iterable[Judgement]) -> Judgement:
     """Return one judgement for several commands that run together."""
     parts = list(judgements)
     if not parts:

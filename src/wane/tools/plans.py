@@ -52,19 +52,19 @@ class Plan:
         fields = fields_of(arguments)
         before = self.entries
         if name in _LISTS:
-            self.entries = {entry.text: entry for entry in _listed(fields)}
+            self.entries = {entry.text: entry for entry in _list_entries(fields)}
         elif name == "taskcreate":
             self._created += 1  # the tool numbers tasks from 1
             self.entries = before | {str(self._created): PlanEntry(_text(fields), PENDING)}
         else:
-            self.entries = _updated(before, fields)
+            self.entries = _update_entries(before, fields)
         started = [key for key, entry in self.entries.items() if entry.status == IN_PROGRESS]
         earlier = [key for key in self._started if key in started]
         self._started = dict.fromkeys([*earlier, *started])
         return self.entries != before
 
 
-def _listed(fields: Mapping[str, Any]) -> Iterator[PlanEntry]:
+def _list_entries(fields: Mapping[str, Any]) -> Iterator[PlanEntry]:
     lists = [fields[key] for key in _LIST_KEYS if isinstance(fields.get(key), list)]
     if not lists:
         return
@@ -73,7 +73,7 @@ def _listed(fields: Mapping[str, Any]) -> Iterator[PlanEntry]:
             yield PlanEntry(text, str(entry.get("status", PENDING)))
 
 
-def _updated(entries: Mapping[str, PlanEntry], fields: Mapping[str, Any]) -> dict[str, PlanEntry]:
+def _update_entries(entries: Mapping[str, PlanEntry], fields: Mapping[str, Any]) -> dict[str, PlanEntry]:
     key = str(fields.get("taskId", ""))
     if key not in entries:
         return dict(entries)

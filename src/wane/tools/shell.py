@@ -96,10 +96,10 @@ class _Scanner:
             return Simple()
         else:
             self.position += 1
-            self._nested(")", depth)
+            self._scan_nested(")", depth)
         return self._finish(current)
 
-    def _nested(self, closer: str, depth: int) -> None:
+    def _scan_nested(self, closer: str, depth: int) -> None:
         if depth < _MAX_DEPTH:
             self.commands(closer, depth + 1)
         else:
@@ -123,7 +123,7 @@ class _Scanner:
         self.position = match.end()
         if operator in "<>" and self.text.startswith("(", self.position):
             self.position += 1
-            self._nested(")", depth)
+            self._scan_nested(")", depth)
             current.words.append("$()")
             return
         if operator in (">&", "<&") and (descriptor := _DESCRIPTOR.match(self.text, self.position)):
@@ -167,14 +167,14 @@ class _Scanner:
                 pieces.append(self._past("'"))
             elif char == '"':
                 self.position += 1
-                pieces.append(self._quoted(depth))
+                pieces.append(self._scan_quoted(depth))
             elif char in "\\`$":
                 pieces.append(self._special(char, depth))
             else:
                 break
         return "".join(pieces)
 
-    def _quoted(self, depth: int) -> str:
+    def _scan_quoted(self, depth: int) -> str:
         """Read up to the closing double quote."""
         pieces = []
         while self.position < len(self.text):
@@ -204,7 +204,7 @@ class _Scanner:
             return "$()"
         if self.text.startswith("(", self.position):
             self.position += 1
-            self._nested(")", depth)
+            self._scan_nested(")", depth)
             return "$()"
         if self.text.startswith("{", self.position):
             return "$" + self._past("}") + "}"

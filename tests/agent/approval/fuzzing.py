@@ -83,7 +83,7 @@ _FRAGMENTS: Final = [
 ]  # fmt: skip
 
 
-def mutated(randomness: random.Random) -> str:
+def mutate_line(randomness: random.Random) -> str:
     """Return a line that is made of one or two harmless ones."""
     line = randomness.choice(_SEEDS)
     options = [option for usages in USAGES.values() for usage in usages for option in usage.options]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.approval.fuzzing import SHELLS, TOKEN, Range, mutated, table_lines
+from tests.agent.approval.fuzzing import SHELLS, TOKEN, Range, mutate_line, table_lines
 from tests.marks import wide
 from wane.agent.sandbox import wall
 from wane.agent.sandbox.wall import Kind, Sandbox
@@ -52,7 +52,7 @@ def test_mutated_lines_that_read_do_no_more(seed: int, shooting: Range) -> None:
     randomness = random.Random(seed)
     reading = 0
     for _ in range(LINES):
-        line = mutated(randomness)
+        line = mutate_line(randomness)
         if shooting.reads(line):
             reading += 1
             harm = list(shooting.harm(line))
@@ -71,7 +71,7 @@ def test_the_sandbox_alone_holds_all_lines(kind: Kind, seed: int, shooting: Rang
     randomness = random.Random(seed)
     asking = 0
     for _ in range(UNJUDGED):
-        line = mutated(randomness)
+        line = mutate_line(randomness)
         asking += not shooting.reads(line)
         harm = [told for told in shooting.harm(line, holding[0]) if not told.endswith("it does not end")]
         assert not harm, (line, harm)

@@ -36,7 +36,7 @@ def surroundings(directory: Path) -> Surroundings:
     return Surroundings(directory, os.environ, RepositoryGuard(directory, os.environ).opens)
 
 
-def allowed(permissions: Permissions, *lines: str) -> list[bool]:
+def judge_lines(permissions: Permissions, *lines: str) -> list[bool]:
     async def all_of_them() -> list[bool]:
         return [await permissions.command(line) is None for line in lines]
 
@@ -51,7 +51,7 @@ EACH = Approval(False, Scope.EACH)
 def test_always_covers_a_program_and_its_sub_command_and_nothing_else() -> None:
     asked = Asked(ALWAYS, NO, YES, NO)
     permissions = Permissions(asked)
-    assert allowed(permissions, "cat x && ls", "ls -la; cat y", "rm x", "git log", "git push") == [
+    assert judge_lines(permissions, "cat x && ls", "ls -la; cat y", "rm x", "git log", "git push") == [
         True, True, False, True, False,
     ]  # fmt: skip
     assert asked.parts == ["cat x && ls", "rm x", "git log", "git push"]
@@ -63,7 +63,7 @@ def test_a_line_of_several_parts_is_asked_for_once_with_a_verdict_on_each(tmp_pa
     (tmp_path / "src").mkdir()
     permissions = Permissions(asked, allow=[Rule("git status *")], surroundings=surroundings(tmp_path))
     line = "make test | tee log; git status; echo x | xargs rm"
-    assert allowed(permissions, line, line) == [True, False], "yes holds once"
+    assert judge_lines(permissions, line, line) == [True, False], "yes holds once"
     assert asked.requests[0] == asked.requests[1]
     request = asked.requests[0]
     assert request.parts == (
@@ -80,14 +80,14 @@ def test_a_line_of_several_parts_is_asked_for_once_with_a_verdict_on_each(tmp_pa
 def test_always_for_a_whole_line_leaves_out_what_no_rule_can_cover() -> None:
     asked = Asked(ALWAYS, YES)
     permissions = Permissions(asked)
-    assert allowed(permissions, "make; xargs rm", "make; xargs rm") == [True, True]
+    assert judge_lines(permissions, "make; xargs rm", "make; xargs rm") == [True, True]
     assert asked.requests[1].parts == (PartVerdict("make", "make *"), PartVerdict("xargs rm"))
     assert asked.requests[1].unsettled == 1
 
 
 def test_each_part_can_be_asked_for_by_itself() -> None:
     asked = Asked(EACH, YES, NO, EACH, ALWAYS)
-    assert allowed(Permissions(asked), "a && b && c", "ls a; ls b") == [False, True]
+    assert judge_lines(Permissions(asked), "a && b && c", "ls a; ls b") == [False, True]
     assert asked.parts == ["a && b && c", "a", "b", "ls a; ls b", "ls a"], "a refusal ends it; always covers the rest"
     assert [request.number for request in asked.requests[1:3]] == [(1, 3), (2, 3)]
 
@@ -103,7 +103,7 @@ def test_the_rules_in_force_are_told_with_their_sources(tmp_path: Path) -> None:
     remembered.add(Rule("make *"), allowed=True)
     asked = Asked(ALWAYS, NEVER, Approval(True, Scope.EVERYTHING))
     permissions = Permissions(asked, allow=[Rule("git diff *")], deny=[Rule("rm *")], remembered=remembered)
-    assert allowed(permissions, "ls", "git push", "cat x", "cat y") == [True, False, True, True]
+    assert judge_lines(permissions, "ls", "git push", "cat x", "cat y") == [True, False, True, True]
     until_the_end = "an answer, until the session ends"
     assert [(rule.allows, rule.text, rule.source) for rule in permissions.in_force] == [
         (False, "rm *", "settings or options"),
@@ -117,14 +117,14 @@ def test_the_rules_in_force_are_told_with_their_sources(tmp_path: Path) -> None:
 
 def test_never_is_not_asked_again() -> None:
     asked = Asked(NEVER)
-    assert allowed(Permissions(asked), "git push", "git push -f", "git push && ls") == [False, False, False]
+    assert judge_lines(Permissions(asked), "git push", "git push -f", "git push && ls") == [False, False, False]
     assert len(asked.requests) == 1
 
 
 def test_this_session_covers_all_commands_and_no_file_changes() -> None:
     asked = Asked(Approval(True, Scope.EVERYTHING), NO)
     permissions = Permissions(asked)
-    assert allowed(permissions, "ls", "rm x", "echo 'open") == [True, True, True]
+    assert judge_lines(permissions, "ls", "rm x", "echo 'open") == [True, True, True]
     assert asyncio.run(permissions.change("a", "")) is not None
     assert [request.effect for request in asked.requests] == [Effect.COMMAND, Effect.WRITE]
 
@@ -132,7 +132,7 @@ def test_this_session_covers_all_commands_and_no_file_changes() -> None:
 def test_what_cannot_be_read_is_asked_for_whole_and_not_remembered() -> None:
     asked = Asked(ALWAYS, YES)
     line = "[[ a ]] && ls"
-    assert allowed(Permissions(asked, allow=[Rule("ls *")]), line, line) == [True, True]
+    assert judge_lines(Permissions(asked, allow=[Rule("ls *")]), line, line) == [True, True]
     assert asked.parts == [line, line]
     assert [request.rules for request in asked.requests] == [(), ()]
 
@@ -140,7 +140,7 @@ def test_what_cannot_be_read_is_asked_for_whole_and_not_remembered() -> None:
 def test_a_rule_that_denies_holds_with_yolo() -> None:
     asked = Asked(NO)
     permissions = Permissions(asked, yolo=True, deny=[Rule("rm *"), Rule("edit:a/*"), Rule("mcp:x_*")])
-    assert allowed(permissions, "ls", "ls && sudo rm x", "echo 'open") == [True, False, False]
+    assert judge_lines(permissions, "ls", "ls && sudo rm x", "echo 'open") == [True, False, False]
     assert asked.parts == ["echo 'open"], "what cannot be read might be what is denied"
 
     async def others() -> list[str | None]:
@@ -157,7 +157,7 @@ def test_changing_the_directory_is_asked_for_only_where_it_leads_out(tmp_path: P
     lines = ("cd src/a && true", "cd src && cd .. && ls", "cd ..", "cd /tmp", "cd $x", "cd out", "cd", "cd -")
     refusals = Asked(*[NO] * 6)
     permissions = Permissions(refusals, surroundings=surroundings(here))
-    assert allowed(permissions, *lines) == [True, True, *[False] * 6]
+    assert judge_lines(permissions, *lines) == [True, True, *[False] * 6]
 
 
 def test_a_file_and_a_tool_are_remembered_by_name() -> None:
@@ -174,11 +174,11 @@ def test_a_file_and_a_tool_are_remembered_by_name() -> None:
 def test_what_is_remembered_for_a_project_holds_in_later_sessions_there_alone(tmp_path: Path) -> None:
     file, here, there = tmp_path / "config" / "approvals.json", tmp_path / "here", tmp_path / "there"
     asked = Asked(Approval(True, Scope.PROJECT), Approval(False, Scope.PROJECT))
-    assert allowed(Permissions(asked, remembered=RememberedRules(file, here)), "ls", "git push") == [True, False]
+    assert judge_lines(Permissions(asked, remembered=RememberedRules(file, here)), "ls", "git push") == [True, False]
     later = Asked(NO)
-    assert allowed(Permissions(later, remembered=RememberedRules(file, here)), "ls -a", "git push") == [True, False]
+    assert judge_lines(Permissions(later, remembered=RememberedRules(file, here)), "ls -a", "git push") == [True, False]
     assert later.requests == []
-    assert allowed(Permissions(later, remembered=RememberedRules(file, there)), "ls") == [False]
+    assert judge_lines(Permissions(later, remembered=RememberedRules(file, there)), "ls") == [False]
     remembered = RememberedRules(file, here)
     remembered.forget(Rule("ls *"))
     assert (RememberedRules(file, here).allow, RememberedRules(file, here).deny) == ([], [Rule("git push *")])
@@ -198,7 +198,7 @@ def test_an_answer_that_cannot_be_kept_holds_for_the_session(tmp_path: Path) -> 
     (tmp_path / "folder").touch()
     asked = Asked(Approval(True, Scope.PROJECT))
     permissions = Permissions(asked, remembered=remembered, warn=told.append)
-    assert allowed(permissions, "ls", "ls") == [True, True]
+    assert judge_lines(permissions, "ls", "ls") == [True, True]
     assert len(told) == 1
     assert "this session only" in told[0]
 
@@ -379,17 +379,17 @@ def test_a_command_that_only_reads_below_the_directory_needs_no_answer(line: str
     for link in (here / "out", here / "sub" / "out", here / "a" / "sub" / "out"):
         link.symlink_to(tmp_path / "secret")
     asked = Asked(NO)
-    assert allowed(Permissions(asked, surroundings=surroundings(here), sandboxed=True), line) == [free]
+    assert judge_lines(Permissions(asked, surroundings=surroundings(here), sandboxed=True), line) == [free]
     assert len(asked.requests) == (not free)
 
 
 def test_a_rule_that_denies_and_a_missing_directory_hold_for_commands_that_only_read_too(tmp_path: Path) -> None:
     asked = Asked(NO)
-    assert allowed(
+    assert judge_lines(
         Permissions(asked, deny=[Rule("cat *")], surroundings=surroundings(tmp_path)), "ls; cat x", "ls"
     ) == [False, True]
     assert not asked.requests, "a denied command is not asked for"
-    assert allowed(Permissions(asked), "ls") == [False]
+    assert judge_lines(Permissions(asked), "ls") == [False]
 
 
 @pytest.mark.parametrize(
@@ -413,7 +413,7 @@ def test_a_name_is_not_read_unasked_once_another_part_may_have_changed_it(
     (repository / "keep.d").mkdir()
     asked = Asked(NO)
     permissions = Permissions(asked, allow=[Rule("ln *")], surroundings=surroundings(repository))
-    assert allowed(permissions, line) == [not asks]
+    assert judge_lines(permissions, line) == [not asks]
 
 
 @pytest.mark.parametrize(
@@ -470,14 +470,14 @@ def test_beside_what_a_rule_allows_stands_only_what_reads_no_file(
     asked = Asked(NO)
     where = surroundings(tmp_path)
     permissions = Permissions(asked, allow=[Rule("make *")], surroundings=where, sandboxed=sandboxed)
-    assert allowed(permissions, line) == [not asks]
+    assert judge_lines(permissions, line) == [not asks]
 
 
 def test_an_answer_about_what_only_reads_is_remembered_by_its_exact_text(tmp_path: Path) -> None:
     (tmp_path / "README.md").touch()
     asked = Asked(ALWAYS, NO)
     permissions = Permissions(asked, surroundings=surroundings(tmp_path), sandboxed=True)
-    assert allowed(permissions, "make; cat README.md", "make all; cat README.md", "make; cat ../x") == [
+    assert judge_lines(permissions, "make; cat README.md", "make all; cat README.md", "make; cat ../x") == [
         True, True, False,
     ]  # fmt: skip
     assert asked.requests[0].rules == ("make *", "=cat README.md")
@@ -533,13 +533,13 @@ def test_without_a_sandbox_only_a_short_table_runs_unasked(line: str, asks: bool
     (tmp_path / "within").symlink_to("README.md")
     git(tmp_path, "init", "-q")
     permissions = Permissions(Asked(NO), surroundings=surroundings(tmp_path))
-    assert allowed(permissions, line) == [not asks]
+    assert judge_lines(permissions, line) == [not asks]
 
 
 @pytest.mark.parametrize("line", ["time X=1 make", "timeout 5 X=1 make", "nice X=1 make", "X=1 make", "make; X=1 make"])
 def test_a_rule_for_a_program_does_not_cover_a_variable_in_front_of_it(line: str, tmp_path: Path) -> None:
     permissions = Permissions(Asked(NO, NO), allow=[Rule("make *")], surroundings=surroundings(tmp_path))
-    assert allowed(permissions, "timeout 5 make", line) == [True, False]
+    assert judge_lines(permissions, "timeout 5 make", line) == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -555,12 +555,12 @@ def test_a_rule_for_a_program_does_not_cover_a_variable_in_front_of_it(line: str
 )
 def test_a_rule_for_a_program_covers_nothing_that_an_option_or_a_loop_brings(line: str, tmp_path: Path) -> None:
     permissions = Permissions(Asked(NO), allow=[Rule("make *")], surroundings=surroundings(tmp_path), sandboxed=True)
-    assert allowed(permissions, line) == [False]
+    assert judge_lines(permissions, line) == [False]
 
 
 def test_an_option_behind_two_dashes_may_be_one(tmp_path: Path) -> None:
     permissions = Permissions(Asked(NO), allow=[Rule("git grep *")], surroundings=surroundings(tmp_path))
-    assert allowed(permissions, "git grep -e hi -e -- -Otrue") == [False]
+    assert judge_lines(permissions, "git grep -e hi -e -- -Otrue") == [False]
 
 
 @pytest.mark.parametrize(
@@ -602,10 +602,10 @@ def test_a_rule_covers_no_part_of_which_another_says_what_it_does(line: str, rep
         Rule(text) for text in ("./run.sh *", "cd *", "pushd *", "ls *", "> *", "command *", "export *", "alias *")
     ]
     permissions = Permissions(Asked(NO), allow=rules, surroundings=surroundings(repository), sandboxed=True)
-    assert allowed(permissions, "./run.sh a; ls; pwd", line) == [True, False]
+    assert judge_lines(permissions, "./run.sh a; ls; pwd", line) == [True, False]
     permissions.allow.append(Rule(f"={line}"))
     if "$(" not in line and "<&" not in line:
-        assert allowed(permissions, line) == [True], "a rule may hold the whole line"
+        assert judge_lines(permissions, line) == [True], "a rule may hold the whole line"
 
 
 @pytest.mark.parametrize("line", ["cd src && make", "make | tee log", "python x.py <<< a", "cd src && ls; make"])
@@ -613,20 +613,20 @@ def test_always_covers_such_a_line_by_its_exact_text(line: str, tmp_path: Path) 
     (tmp_path / "src").mkdir()
     asked = Asked(ALWAYS, NO)
     permissions = Permissions(asked, surroundings=surroundings(tmp_path))
-    assert allowed(permissions, line, line, f"{line} a") == [True, True, False]
+    assert judge_lines(permissions, line, line, f"{line} a") == [True, True, False]
     assert asked.requests[0].rules == (f"={line}",)
 
 
 def test_a_line_that_its_input_decides_is_asked_for_each_time() -> None:
     asked = Asked(ALWAYS, NO)
-    assert allowed(Permissions(asked), "curl x | sh", "curl x | sh") == [True, False]
+    assert judge_lines(Permissions(asked), "curl x | sh", "curl x | sh") == [True, False]
     assert asked.requests[0].rules == ()
 
 
 def test_never_covers_such_a_line_too(tmp_path: Path) -> None:
     line = "cd src && make"
     permissions = Permissions(Asked(), deny=[Rule(f"={line}")], allow=[Rule("*")])
-    assert allowed(permissions, line, "make") == [False, True]
+    assert judge_lines(permissions, line, "make") == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -643,7 +643,7 @@ def test_no_rule_outweighs_settings_of_a_repository_that_nobody_trusts(
     guard = RepositoryGuard(repository, os.environ)
     rules = [Rule(text) for text in ("git status *", "git -C *", "gh *", "=sh -c 'git status'", f"={line}", "true")]
     permissions = Permissions(Asked(NO), allow=rules, surroundings=surroundings(repository), repository=guard)
-    assert allowed(permissions, line) == [True]
+    assert judge_lines(permissions, line) == [True]
     match doubt:
         case "setting":
             git(repository, "config", "core.fsmonitor", "./run.sh")
@@ -655,10 +655,10 @@ def test_no_rule_outweighs_settings_of_a_repository_that_nobody_trusts(
         case "bare":
             (repository / ".git").rename(repository / "moved")
             (repository / ".git").symlink_to("moved")
-    assert allowed(permissions, line) == [False]
+    assert judge_lines(permissions, line) == [False]
     if doubt in ("setting", "hook"):
         guard.trusted = guard.digest
-        assert allowed(permissions, line) == [True], "the user trusts them"
+        assert judge_lines(permissions, line) == [True], "the user trusts them"
 
 
 def make_repositories(folder: Path) -> None:
@@ -706,7 +706,7 @@ def test_no_rule_covers_git_where_the_line_leads_to_a_repository_that_may_start_
     texts = ("git *", "git -C *", "git -C harmless *", f"={line}", "git --git-dir=*")
     guard = RepositoryGuard(tmp_path, os.environ)
     permissions = Permissions(Asked(NO), allow=list(map(Rule, texts)), repository=guard)
-    assert allowed(permissions, line) == [not asks]
+    assert judge_lines(permissions, line) == [not asks]
 
 
 @pytest.mark.parametrize("line", ["case x in *) git status;; esac", "git status <<E\n$x\nE"])
@@ -715,15 +715,15 @@ def test_a_rule_for_everything_covers_no_line_that_cannot_be_read_where_git_may_
 ) -> None:
     guard = RepositoryGuard(repository, os.environ)
     permissions = Permissions(Asked(NO), allow=[Rule("*")], repository=guard)
-    assert allowed(permissions, line) == [True]
+    assert judge_lines(permissions, line) == [True]
     git(repository, "config", "core.fsmonitor", "./run.sh")
-    assert allowed(permissions, line) == [False]
+    assert judge_lines(permissions, line) == [False]
 
 
 def test_where_there_is_no_repository_a_rule_for_git_holds(tmp_path: Path) -> None:
     guard = RepositoryGuard(tmp_path, os.environ)
     permissions = Permissions(Asked(), allow=[Rule("git init *")], repository=guard)
-    assert allowed(permissions, "git init x") == [True]
+    assert judge_lines(permissions, "git init x") == [True]
 
 
 @pytest.mark.parametrize(
@@ -840,7 +840,7 @@ def test_where_there_is_no_repository_a_rule_for_git_holds(tmp_path: Path) -> No
 )
 def test_a_rule_with_a_wildcard_covers_no_option_that_runs_something_else(line: str, rule: str, tmp_path: Path) -> None:
     permissions = Permissions(Asked(NO), allow=[Rule(rule), Rule("echo *")], surroundings=surroundings(tmp_path))
-    assert allowed(permissions, line) == [False]
+    assert judge_lines(permissions, line) == [False]
 
 
 @pytest.mark.parametrize(
@@ -869,9 +869,9 @@ def test_a_rule_with_a_wildcard_covers_no_option_that_runs_something_else(line: 
 )
 def test_other_options_are_covered(line: str, rule: str, tmp_path: Path) -> None:
     permissions = Permissions(Asked(), allow=[Rule(rule)], surroundings=surroundings(tmp_path))
-    assert allowed(permissions, line) == [True]
+    assert judge_lines(permissions, line) == [True]
 
 
 def test_a_rule_covers_each_option_that_it_names_and_no_other_one(tmp_path: Path) -> None:
     permissions = Permissions(Asked(NO), allow=[Rule("make -C sub *")], surroundings=surroundings(tmp_path))
-    assert allowed(permissions, "make -C sub", "make -C sub -f y") == [True, False]
+    assert judge_lines(permissions, "make -C sub", "make -C sub -f y") == [True, False]

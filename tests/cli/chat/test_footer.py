@@ -4,7 +4,7 @@ import pytest
 
 from wane.account import Account
 from wane.agent.events import Spent, TextDelta, ToolCalled, ToolReturned, Waiting
-from wane.cli.chat.narration import Activity, Narration, elapsed
+from wane.cli.chat.narration import Activity, Narration, format_duration
 
 
 def test_the_line_says_what_is_done_for_how_long_and_how_to_stop() -> None:
@@ -33,7 +33,13 @@ def test_it_fits(columns: int) -> None:
 
 
 def test_durations() -> None:
-    assert [elapsed(seconds) for seconds in (0.9, 59, 60, 3_599, 3_600)] == ["0s", "59s", "1m 00s", "59m 59s", "1h 00m"]
+    assert [format_duration(seconds) for seconds in (0.9, 59, 60, 3_599, 3_600)] == [
+        "0s",
+        "59s",
+        "1m 00s",
+        "59m 59s",
+        "1h 00m",
+    ]
 
 
 EXTRA = '{"type":"extra_forbidden","loc":["old"],"msg":"Extra inputs are not permitted","input":"x"}'

@@ -36,7 +36,7 @@ def test_the_notice_holds_the_end_of_a_long_output_and_nothing_ends_it_early(tmp
 @posix
 @pytest.mark.full
 def test_a_command_that_is_stopped_has_ended(tmp_path: Path) -> None:
-    async def stopped() -> int:
+    async def stop_command() -> int:
         # It ignores the interruption, so it is killed.
         stopping = asyncio.Event()
         ran = await run_own("trap '' INT; echo $$; sleep 60", tmp_path, lambda _: stopping.set(), stopping)
@@ -44,7 +44,7 @@ def test_a_command_that_is_stopped_has_ended(tmp_path: Path) -> None:
             os.kill(int(ran.output), 0)
         return ran.code
 
-    assert asyncio.run(stopped()) != 0
+    assert asyncio.run(stop_command()) != 0
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_the_nearest_command_counts(project: Path, tmp_path: Path) -> None:
     ],
 )
 def test_arguments_stand_in_their_places(project: Path, tmp_path: Path, name: str, arguments: str, sent: str) -> None:
-    assert commands(project, tmp_path)[name].filled(arguments) == sent
+    assert commands(project, tmp_path)[name].fill_arguments(arguments) == sent
 
 
 @posix

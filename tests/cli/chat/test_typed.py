@@ -74,11 +74,11 @@ def test_the_history_is_kept_for_its_user_alone(tmp_path: Path) -> None:
 def test_a_long_text_is_a_mark_until_the_line_is_sent() -> None:
     pastes = Pastes()
     short = "\n".join("x" * MAX_PASTED_LINES)
-    assert pastes.folded(f"{short}\n") == f"{short}\n"
+    assert pastes.fold_paste(f"{short}\n") == f"{short}\n"
     text = "\r\n".join(str(number) for number in range(120))
     mark = "[Pasted #1: 120 lines]"
-    assert pastes.folded(text) == mark
-    assert pastes.folded("x" * 2_000) == "[Pasted #2: 2,000 characters]"
+    assert pastes.fold_paste(text) == mark
+    assert pastes.fold_paste("x" * 2_000) == "[Pasted #2: 2,000 characters]"
     line = f"compare {mark} with [Pasted #2: 2,000 characters], not [Pasted #3: 9 lines]"
     whole = text.replace("\r\n", "\n")
     assert pastes.full(line) == f"compare {whole} with {'x' * 2_000}, not [Pasted #3: 9 lines]"

@@ -26,6 +26,6 @@ def needs(form: Any, message: Any) -> list[tuple[int, ...]]:
     return [part.needs for part in form.parts(message)]
 
 
-def told(form: Any, message: Any) -> list[tuple[Any, str]]:
+def part_texts(form: Any, message: Any) -> list[tuple[Any, str]]:
     """The kind and the text of each part of a message."""
     return [(part.kind, part.text) for part in form.parts(message)]

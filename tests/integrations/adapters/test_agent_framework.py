@@ -29,7 +29,7 @@ from agent_framework import (
 from agent_framework.exceptions import ChatClientException
 from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 
-from tests.integrations.adapters.support import LOOK, breaks, mark, needs, told
+from tests.integrations.adapters.support import LOOK, breaks, mark, needs, part_texts
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Part
@@ -68,7 +68,7 @@ class AgentFrameworkThread:
         assert len(updates) > 1
         return (await running.get_final_response()).messages[-1].text
 
-    def stored(self) -> Sequence[Part]:
+    def read_stored(self) -> Sequence[Part]:
         messages = self._session.state["in_memory"]["messages"]
         return [part for message in messages for part in FORMAT.parts(message)]
 
@@ -314,7 +314,7 @@ ORPHAN = Message("tool", [Content.from_function_result(call_id="gone", result="x
 
 
 def test_a_request_with_a_history_that_cannot_be_managed_is_sent_as_it_is() -> None:
-    def sent(*providers: Any) -> Any:
+    def send_orphan(*providers: Any) -> Any:
         with ScriptedServer([]) as server, pytest.raises(ChatClientException):
             asyncio.run(agent(server, *providers).run([ORPHAN, Message("user", ["Go."])]))
         request = server.refusals[0].request
@@ -322,8 +322,8 @@ def test_a_request_with_a_history_that_cannot_be_managed_is_sent_as_it_is() -> N
         return request.body
 
     with pytest.warns(UserWarning, match="'gone'"):
-        managed = sent(ContextLifecycle())
-    assert managed == sent()
+        managed = send_orphan(ContextLifecycle())
+    assert managed == send_orphan()
 
 
 def test_a_call_that_was_not_offered_is_not_to_be_made_again() -> None:
@@ -360,7 +360,7 @@ RAN = Content.from_mcp_server_tool_call("m1", "search", server_name="s", argumen
 FOUND = Content.from_mcp_server_tool_result("m1", output=[Content.from_text("Found.")])
 
 
-def sealed(**fields: str) -> Content:
+def sealed_reasoning(**fields: str) -> Content:
     return Content.from_text_reasoning(protected_data="x", **fields)
 
 
@@ -368,10 +368,10 @@ def sealed(**fields: str) -> Content:
     ("contents", "needed"),
     [
         # By OpenAI's ids, what follows needs the reasoning as well; by a signature, only calls do.
-        ([sealed(id="rs_1", text="Hm."), "I look.", call("c1")], [(1,), (-1,), (-2,)]),
-        ([sealed(text="Hm."), "I look.", call("c1")], [(1,), (), (-2,)]),
+        ([sealed_reasoning(id="rs_1", text="Hm."), "I look.", call("c1")], [(1,), (-1,), (-2,)]),
+        ([sealed_reasoning(text="Hm."), "I look.", call("c1")], [(1,), (), (-2,)]),
         # Chat Completions has it behind the calls.
-        ([call("c1"), sealed()], [(1,), ()]),
+        ([call("c1"), sealed_reasoning()], [(1,), ()]),
         # What the provider ran is text.
         ([RAN, FOUND, "Done.", call("c1")], [(1,), (-1,), (), ()]),
     ],
@@ -397,14 +397,14 @@ PICTURE = Content.from_uri("https://example.org/a.png", media_type="image/png")
     ids=["user", "notice", "nothing", "system", "result"],
 )
 def test_what_turns_and_results_become(role: str, contents: list[Any], expected: list[tuple[Kind, str]]) -> None:
-    assert told(FORMAT, Message(role, contents)) == expected
+    assert part_texts(FORMAT, Message(role, contents)) == expected
 
 
 def test_what_wane_writes() -> None:
     result = FORMAT.result(Message("assistant", ["I look.", call("c1")]), 1, "There.")
     (part,) = FORMAT.parts(result)
     assert (part.kind, part.text, part.call_id) == (Kind.RESULT, "There.", "c1")
-    assert told(FORMAT, FORMAT.clear_result(result, 0, "gone")) == [(Kind.RESULT, "gone")]
+    assert part_texts(FORMAT, FORMAT.clear_result(result, 0, "gone")) == [(Kind.RESULT, "gone")]
     assert FORMAT.parts(result)[0].text == "There."
 
 

@@ -23,7 +23,7 @@ from agno.models.message import Message
 from agno.models.openai import OpenAIChat, OpenAIResponses
 from agno.tools import tool
 
-from tests.integrations.adapters.support import needs, told
+from tests.integrations.adapters.support import needs, part_texts
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Part
@@ -50,7 +50,7 @@ class Provider(ScriptedServer):
     """
 
     def __init__(self, replies: Iterator[Reply], rules: Iterable[Rule] = ()) -> None:
-        super().__init__(map(prefixed, replies), rules=rules)
+        super().__init__(map(prefix_ids, replies), rules=rules)
 
     @property
     def requests(self) -> Any:
@@ -60,7 +60,7 @@ class Provider(ScriptedServer):
         ]
 
 
-def prefixed(reply: Reply) -> Reply:
+def prefix_ids(reply: Reply) -> Reply:
     return replace(reply, calls=tuple(replace(call, id=f"call_{call.id}") for call in reply.calls))
 
 
@@ -88,7 +88,7 @@ class AgnoThread:
         *_, last = self._agent.run(prompt, session_id=self._session, stream=True, yield_run_output=True)
         return str(last.messages[-1].content)
 
-    def stored(self) -> Sequence[Part]:
+    def read_stored(self) -> Sequence[Part]:
         messages = self._agent.get_session_messages(session_id=self._session)
         # The items of Responses have ids of their own, which Agno uses.
         calls = [call for message in messages for call in message.tool_calls or []]
@@ -171,7 +171,7 @@ class TestAnthropic(TestChat):
 # What this framework does by itself
 
 
-def equipped(server: ScriptedServer, lifecycle: ContextLifecycle | None = None, **settings: Any) -> Agent:
+def equip_agent(server: ScriptedServer, lifecycle: ContextLifecycle | None = None, **settings: Any) -> Agent:
     """An agent that goes through the contract's script."""
     model = OpenAIChat(id="gpt-x", api_key="k", base_url=f"{server.url}/v1", max_retries=0)
     agent = Agent(**{"model": model, "tools": [read, grep], "telemetry": False, **settings})
@@ -182,7 +182,7 @@ def test_an_asynchronous_run_sends_the_same() -> None:
     requests = []
     for is_async in (False, True):
         with Provider(adapters.replies_of(0)) as server:
-            agent = equipped(server)
+            agent = equip_agent(server)
             run = asyncio.run(agent.arun("Go.")) if is_async else agent.run("Go.")
             assert run.messages[-1].content == "Done 0."
             requests.append([request.parts for request in server.requests])
@@ -216,7 +216,7 @@ def test_what_also_shortens_the_history_is_said(settings: dict[str, Any]) -> Non
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_an_agent_that_begins_each_run_anew_is_managed_within_each() -> None:
     with Provider(reply for _ in range(2) for reply in adapters.replies_of(0)) as server:
-        agent = equipped(server)
+        agent = equip_agent(server)
         for _ in range(2):
             assert agent.run("Go.").messages[-1].content == "Done 0."
         assert not server.refusals
@@ -226,7 +226,7 @@ def test_an_agent_that_begins_each_run_anew_is_managed_within_each() -> None:
 def test_what_agno_asks_the_model_besides_is_sent_as_it_is() -> None:
     """A request without the agent's tools, as for memories or a title, is no part of the conversation."""
     with ScriptedServer([Reply("A title.")]) as server:
-        agent = equipped(server)
+        agent = equip_agent(server)
         answer = agent.model.response(messages=[Message(role="user", content="Give it a title.")])
         assert answer.content == "A title."
     (request,) = server.requests
@@ -246,7 +246,7 @@ def test_a_persons_reason_for_a_rejection_stays() -> None:
     drops = Reply(calls=(Call("drop", {"table": "orders"}, "d1"),))
     reads = [Reply("I look.", calls=(Call("read", {"path": f"f{n}"}, f"r{n}"),)) for n in range(12)]
     with Provider(iter([drops, *reads, Reply("Done.")])) as server:
-        agent = equipped(server, ContextLifecycle(4_000, annotate="infer"), tools=[read, drop], db=InMemoryDb())
+        agent = equip_agent(server, ContextLifecycle(4_000, annotate="infer"), tools=[read, drop], db=InMemoryDb())
         asked = agent.run("Clean up.")
         (requirement,) = asked.active_requirements
         requirement.reject(note=WORDS)
@@ -269,7 +269,12 @@ BLOCKS = [
 def test_a_message_is_taken_apart_and_kept_in_part() -> None:
     data = {"signature": "s", "content_blocks": BLOCKS}
     answer = Message(role="assistant", reasoning_content="Hm.", content="I look.", tool_calls=CALLS, provider_data=data)
-    assert told(FORMAT, answer) == [(Kind.REASONING, "Hm."), (Kind.TEXT, "I look."), (Kind.CALL, ""), (Kind.CALL, "")]
+    assert part_texts(FORMAT, answer) == [
+        (Kind.REASONING, "Hm."),
+        (Kind.TEXT, "I look."),
+        (Kind.CALL, ""),
+        (Kind.CALL, ""),
+    ]
     assert needs(FORMAT, answer) == [(1,), (), (-2,), (-3,)]
     assert FORMAT.keep(answer, [0, 1, 2, 3]) is answer
     kept = FORMAT.keep(answer, [1, 3])

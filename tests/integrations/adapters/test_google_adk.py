@@ -28,7 +28,7 @@ from google.adk.tools.agent_tool import AgentTool
 from google.adk.workflow import START, JoinNode, Workflow
 from google.genai import types
 
-from tests.integrations.adapters.support import breaks, mark, needs, told
+from tests.integrations.adapters.support import breaks, mark, needs, part_texts
 from wane.conversation import Conversation
 from wane.conversation.events import EpisodeClosed, EpisodeOpened, MessageTaken
 from wane.core import Kind
@@ -48,7 +48,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "k")
 
 
-def said(text: str) -> types.Content:
+def user_content(text: str) -> types.Content:
     return types.Content(role="user", parts=[types.Part(text=text)])
 
 
@@ -66,14 +66,17 @@ class ADKThread:
     async def _turn(self, prompt: str, stream: bool) -> str:
         mode = StreamingMode.SSE if stream else StreamingMode.NONE
         running = self._runner.run_async(
-            user_id="u", session_id=self._session, new_message=said(prompt), run_config=RunConfig(streaming_mode=mode)
+            user_id="u",
+            session_id=self._session,
+            new_message=user_content(prompt),
+            run_config=RunConfig(streaming_mode=mode),
         )
         events = [event async for event in running]
         assert any(event.partial for event in events) is stream
         parts = events[-1].content.parts if events[-1].content else []
         return "".join(part.text or "" for part in parts if not part.thought)
 
-    def stored(self) -> Sequence[base.Part]:
+    def read_stored(self) -> Sequence[base.Part]:
         session = asyncio.run(self._sessions.get_session(app_name="app", user_id="u", session_id=self._session))
         parts = [
             (event, part) for event in session.events for part in (event.content.parts if event.content else None) or ()
@@ -166,7 +169,7 @@ async def live(agent: Any, plugins: Sequence[BasePlugin], *prompts: str, **setti
     app = App(name="app", root_agent=agent, plugins=[*plugins], **settings)
     runner = Runner(app=app, session_service=InMemorySessionService(), auto_create_session=True)
     for prompt in prompts:
-        async for _ in runner.run_async(user_id="u", session_id="s", new_message=said(prompt)):
+        async for _ in runner.run_async(user_id="u", session_id="s", new_message=user_content(prompt)):
             pass
     return await runner.session_service.get_session(app_name="app", user_id="u", session_id="s")
 
@@ -370,9 +373,9 @@ def test_a_run_that_was_rewound_is_forgotten() -> None:
     async def rewound(agent: Any) -> None:
         app = App(name="app", root_agent=agent, plugins=[ContextLifecycle()])
         runner = Runner(app=app, session_service=InMemorySessionService(), auto_create_session=True)
-        events = [e async for e in runner.run_async(user_id="u", session_id="s", new_message=said("Go."))]
+        events = [e async for e in runner.run_async(user_id="u", session_id="s", new_message=user_content("Go."))]
         await runner.rewind_async(user_id="u", session_id="s", rewind_before_invocation_id=events[0].invocation_id)
-        async for _ in runner.run_async(user_id="u", session_id="s", new_message=said("Go.")):
+        async for _ in runner.run_async(user_id="u", session_id="s", new_message=user_content("Go.")):
             pass
 
     with ScriptedServer(marks()) as server:
@@ -405,7 +408,7 @@ def test_runs_at_once_know_nothing_of_each_other(runs: int, sessions: int, begun
         runner, _ = meeting(runs, agent, ContextLifecycle(on_event=events.append))
 
         async def run(session: int, prompt: str) -> None:
-            async for _ in runner.run_async(user_id="u", session_id=str(session), new_message=said(prompt)):
+            async for _ in runner.run_async(user_id="u", session_id=str(session), new_message=user_content(prompt)):
                 pass
 
         for session in range(sessions if begun else 0):
@@ -428,9 +431,9 @@ def conversations() -> int:
 
 
 def test_a_run_that_is_cancelled_leaves_no_conversation() -> None:
-    async def cancelled(agent: Any) -> None:
+    async def cancel_run(agent: Any) -> None:
         runner, barrier = meeting(2, agent, lifecycle)
-        events = runner.run_async(user_id="u", session_id="s", new_message=said("Go."))
+        events = runner.run_async(user_id="u", session_id="s", new_message=user_content("Go."))
         running = asyncio.ensure_future(anext(events))
         while not barrier.n_waiting:
             await asyncio.sleep(0)
@@ -442,7 +445,7 @@ def test_a_run_that_is_cancelled_leaves_no_conversation() -> None:
     lifecycle = ContextLifecycle()
     known = conversations()
     with ScriptedServer([]) as server:
-        asyncio.run(cancelled(agent_of(server)))
+        asyncio.run(cancel_run(agent_of(server)))
     assert conversations() == known
 
 
@@ -457,7 +460,7 @@ def response(name: str, **given: object) -> types.Part:
     return types.Part(function_response=types.FunctionResponse(name=name, response=given))
 
 
-def made(*parts: types.Part) -> types.Content:
+def model_content(*parts: types.Part) -> types.Content:
     return types.Content(role="model", parts=list(parts))
 
 
@@ -466,7 +469,9 @@ def user(*parts: types.Part) -> types.Content:
 
 
 def test_calls_without_ids_pair_with_their_results() -> None:
-    calls = FORMAT.parts(made(types.Part(text="I look."), call("read", path="a"), call("grep"), call("read", path="b")))
+    calls = FORMAT.parts(
+        model_content(types.Part(text="I look."), call("read", path="a"), call("grep"), call("read", path="b"))
+    )
     results = FORMAT.parts(user(response("read", result="A"), response("grep", found=1), response("read", result="B")))
     assert [part.call_id for part in calls[1:]] == [part.call_id for part in results]
     assert len({part.call_id for part in results}) == 3
@@ -492,7 +497,7 @@ TEXT = types.Part(text="I look.")
     ids=["signature of the first call", "signed thought", "what the provider ran"],
 )
 def test_what_stays_together(parts: list[types.Part], needed: list[tuple[int, ...]]) -> None:
-    assert needs(FORMAT, made(*parts)) == needed
+    assert needs(FORMAT, model_content(*parts)) == needed
 
 
 def test_what_stands_in_the_users_place() -> None:
@@ -512,11 +517,13 @@ def test_what_stands_in_the_users_place() -> None:
 
 
 def test_what_wane_writes() -> None:
-    content = made(TEXT, types.Part(text=""), call("a", seal=b"x"))
+    content = model_content(TEXT, types.Part(text=""), call("a", seal=b"x"))
     kept = FORMAT.keep(content, [1])
     assert kept.parts is not None
     assert kept.parts[0] is (content.parts or [])[2]
-    assert told(FORMAT, FORMAT.clear_result(user(response("a", result="x")), 0, "gone")) == [(Kind.RESULT, "gone")]
+    assert part_texts(FORMAT, FORMAT.clear_result(user(response("a", result="x")), 0, "gone")) == [
+        (Kind.RESULT, "gone")
+    ]
     (part,) = FORMAT.parts(FORMAT.result(content, 1, "There."))
     assert (part.kind, part.text, part.call_id) == (Kind.RESULT, "There.", FORMAT.parts(content)[1].call_id)
 

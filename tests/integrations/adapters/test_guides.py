@@ -60,7 +60,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
         yield serve
 
 
-def marked(server: ScriptedServer) -> list[bool]:
+def judge_marks(server: ScriptedServer) -> list[bool]:
     """Whether each mark that a request holds was taken."""
     assert not server.refusals, server.refusals
     results = [text for request in server.requests for text in request.results.values()]
@@ -97,13 +97,13 @@ def test_langchain(serve: Serve) -> None:
     server = serve(DONE)
     agent, graph = examples("langchain.md")
     run(agent)
-    assert marked(server) == [True]
+    assert judge_marks(server) == [True]
     built = run(graph, model=init_chat_model("anthropic:claude-sonnet-5-5"))["graph"]
     built.add_edge(START, "model")
     built.add_conditional_edges("model", tools_condition, {"tools": "tools", END: END})
     built.add_edge("tools", "model")
     built.compile().invoke({"messages": [("user", "Go.")]})
-    assert marked(server) == [True, True]
+    assert judge_marks(server) == [True, True]
     assert server.requests[-1].system.startswith("Be brief.")
 
 
@@ -112,7 +112,7 @@ def test_deep_agents(serve: Serve) -> None:
     server = serve(DONE)
     (example,) = examples("deep-agents.md")
     run(example)
-    assert marked(server) == [True]
+    assert judge_marks(server) == [True]
 
 
 def test_crewai(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ def test_openai_agents(serve: Serve) -> None:
     server = serve(DONE)
     (example,) = examples("openai-agents.md")
     asyncio.run(run(example)["main"]())
-    assert marked(server) == [True]
+    assert judge_marks(server) == [True]
     assert {path.name for path in Path().iterdir()} >= {"states.db", "sessions.db"}
 
 
@@ -169,7 +169,7 @@ def test_strands(serve: Serve) -> None:
     (example,) = examples("strands.md")
     # Its default is a model of Bedrock's.
     run(example.replace("Agent(plugins", "Agent(model=model, plugins"), model=OpenAIModel(model_id="gpt-x"))
-    assert marked(server) == [True]
+    assert judge_marks(server) == [True]
 
 
 def test_agno(serve: Serve) -> None:
@@ -177,7 +177,7 @@ def test_agno(serve: Serve) -> None:
     server = serve(DONE)
     (example,) = examples("agno.md")
     run(example)
-    assert marked(server) == [True]
+    assert judge_marks(server) == [True]
 
 
 def test_haystack(serve: Serve) -> None:
@@ -185,7 +185,7 @@ def test_haystack(serve: Serve) -> None:
     server = serve(DONE)
     (example,) = examples("haystack.md")
     assert run(example)["result"]["last_message"].text == "Done."
-    assert marked(server) == [True]
+    assert judge_marks(server) == [True]
 
 
 def test_smolagents(serve: Serve) -> None:
@@ -206,7 +206,7 @@ def test_agent_framework(serve: Serve) -> None:
     server = serve(DONE)
     (example,) = examples("agent-framework.md")
     asyncio.run(run(example)["work"](read, search))
-    assert marked(server) == [True, True]  # the second run has the first one's result
+    assert judge_marks(server) == [True, True]  # the second run has the first one's result
     assert server.requests[-1].tools == ("read", "search", "delimiter")
 
 
@@ -227,7 +227,7 @@ def test_google_adk(serve: Serve) -> None:
             pass
 
     asyncio.run(live())
-    assert marked(server) == [True]
+    assert judge_marks(server) == [True]
 
 
 def test_mini_swe_agent(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_mini_swe_agent(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     (example,) = examples("mini-swe-agent.md")
     agent = run(example)["agent_of"]("Be brief.", "Say hello.")
     agent.run()
-    assert marked(server) == [True]
+    assert judge_marks(server) == [True]
 
 
 def test_mini_swe_agents_settings() -> None:
@@ -266,7 +266,7 @@ def test_inspect_ai(serve: Serve) -> None:
     assert log.status == "success", log.error
     assert log.samples is not None
     assert log.samples[0].output.completion == "42"
-    assert marked(server) == [True]
+    assert judge_marks(server) == [True]
 
 
 def test_openhands(serve: Serve) -> None:
@@ -281,7 +281,7 @@ def test_openhands(serve: Serve) -> None:
     conversation.send_message("Go.")
     conversation.run()
     conversation.close()
-    assert marked(server) == [True]
+    assert judge_marks(server) == [True]
 
 
 def test_litellm(serve: Serve) -> None:

@@ -26,7 +26,7 @@ from haystack.hooks.human_in_the_loop.types import ConfirmationUI
 from haystack.tools import Tool
 from haystack.utils import Secret
 
-from tests.integrations.adapters.support import needs, told
+from tests.integrations.adapters.support import needs, part_texts
 from wane.core import Kind
 from wane.core.errors import ConfigError, FormatError
 from wane.formats.base import Part
@@ -64,7 +64,7 @@ class HaystackThread:
         self._messages = [message for message in result["messages"] if message.role.value != "system"]
         return result["last_message"].text
 
-    def stored(self) -> Sequence[Part]:
+    def read_stored(self) -> Sequence[Part]:
         return [part for message in self._messages for part in FORMAT.parts(message)]
 
     def again(self, adapter: ContextLifecycle) -> HaystackThread:
@@ -113,7 +113,7 @@ class TestChat(adapters.AdapterContract):
 # What this framework does by itself
 
 
-def equipped(server: ScriptedServer, **settings: Any) -> Agent:
+def equip_agent(server: ScriptedServer, **settings: Any) -> Agent:
     generator = OpenAIChatGenerator(
         model="m", api_key=Secret.from_token("k"), api_base_url=f"{server.url}/v1", max_retries=0
     )
@@ -126,7 +126,7 @@ def test_an_asynchronous_run_sends_the_same() -> None:
     requests = []
     for is_async in (False, True):
         with ScriptedServer(adapters.replies_of(0)) as server:
-            agent, messages = equipped(server), [ChatMessage.from_user("Go.")]
+            agent, messages = equip_agent(server), [ChatMessage.from_user("Go.")]
             result = asyncio.run(agent.run_async(messages=messages)) if is_async else agent.run(messages=messages)
             assert result["last_message"].text == "Done 0."
             requests.append([request.parts for request in server.requests])
@@ -142,7 +142,7 @@ def test_other_hooks_see_all_messages() -> None:
 
     points = ("before_llm", "before_tool", "after_tool", "on_exit")
     with ScriptedServer(adapters.script()) as server:
-        agent, messages = equipped(server, hooks={point: [count] for point in points}), list[ChatMessage]()
+        agent, messages = equip_agent(server, hooks={point: [count] for point in points}), list[ChatMessage]()
         for turn in range(adapters.TURNS):
             result = agent.run(messages=[*messages, ChatMessage.from_user(adapters.prompt_of(turn))])
             messages = result["messages"]
@@ -198,14 +198,14 @@ ANSWER = ChatMessage.from_assistant("I look.", tool_calls=[CALL], reasoning=Reas
 
 
 def test_a_message_is_taken_apart_and_kept_in_part() -> None:
-    assert told(FORMAT, ANSWER) == [(Kind.REASONING, "Hm."), (Kind.TEXT, "I look."), (Kind.CALL, "")]
+    assert part_texts(FORMAT, ANSWER) == [(Kind.REASONING, "Hm."), (Kind.TEXT, "I look."), (Kind.CALL, "")]
     assert needs(FORMAT, ANSWER) == [(1,), (), (-2,)]
     assert FORMAT.keep(ANSWER, [0, 1, 2]) is ANSWER
     kept = FORMAT.keep(ANSWER, [1])
     assert (kept.reasonings, kept.texts, kept.tool_calls) == ([], ["I look."], [])
     result = FORMAT.result(ANSWER, 2, "It says é.")
-    assert told(FORMAT, result) == [(Kind.RESULT, "It says é.")]
-    assert told(FORMAT, FORMAT.clear_result(result, 0, "Gone.")) == [(Kind.RESULT, "Gone.")]
+    assert part_texts(FORMAT, result) == [(Kind.RESULT, "It says é.")]
+    assert part_texts(FORMAT, FORMAT.clear_result(result, 0, "Gone.")) == [(Kind.RESULT, "Gone.")]
 
 
 def test_images_count_by_an_estimate() -> None:

@@ -42,7 +42,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import Tool, ToolCall, ToolCallError, tool
 from pydantic import TypeAdapter
 
-from tests.integrations.adapters.support import LOOK, needs, told
+from tests.integrations.adapters.support import LOOK, needs, part_texts
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Part
@@ -77,7 +77,7 @@ def grep() -> Tool:
 
 
 @solver
-def stored(data: Mapping[str, Any]) -> Solver:
+def restore_store(data: Mapping[str, Any]) -> Solver:
     """Give a sample the store of an earlier run."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -114,13 +114,13 @@ class InspectThread:
             tools = [*tools, as_tool(helper)]
         agent = react(tools=tools, **given)
         sample = Sample(input=[*self.messages, ChatMessageUser(content=prompt)])
-        log = run(Task(dataset=[sample], solver=[stored(self.store), agent]), self._model, self._folder)
+        log = run(Task(dataset=[sample], solver=[restore_store(self.store), agent]), self._model, self._folder)
         assert log.status == "success", log.error
         assert log.samples is not None
         self.messages, self.store = log.samples[0].messages, log.samples[0].store
         return self.messages[-1].text
 
-    def stored(self) -> Sequence[Part]:
+    def read_stored(self) -> Sequence[Part]:
         return [part for message in self.messages for part in InspectFormat().parts(message)]
 
     def again(self, adapter: ContextLifecycle) -> InspectThread:
@@ -190,7 +190,7 @@ class TestAnthropic(TestChat):
 # What this framework does by itself
 
 
-def said(*replies: Reply) -> ScriptedServer:
+def serve_replies(*replies: Reply) -> ScriptedServer:
     return ScriptedServer(iter(replies))
 
 
@@ -211,7 +211,7 @@ def results(messages: list[ChatMessage]) -> dict[str | None, str]:
 
 def test_the_guidance_stands_behind_the_system_message_and_prompts_of_the_loop_may_go(tmp_path: Path) -> None:
     lifecycle = ContextLifecycle()
-    with said(Reply("Hm."), Reply(calls=(Call("submit", {"answer": "42"}, "s"),))) as server:
+    with serve_replies(Reply("Hm."), Reply(calls=(Call("submit", {"answer": "42"}, "s"),))) as server:
         sample = sample_of(chat(server), react(prompt="Be good.", model=lifecycle.model(), tools=[lifecycle]), tmp_path)
     assert not server.refusals
     assert sample.output.completion == "42"
@@ -230,7 +230,9 @@ def test_the_guidance_stands_behind_the_system_message_and_prompts_of_the_loop_m
 def test_what_wane_accepts_the_framework_does_not_refuse(tmp_path: Path) -> None:
     lifecycle = ContextLifecycle()
     loose = {**LOOK, "dependencies": None, "why": "to see"}
-    with said(Reply(calls=(Call("delimiter", loose, "d1"), Call("delimiter", "{", "d2"))), Reply("Done.")) as server:
+    with serve_replies(
+        Reply(calls=(Call("delimiter", loose, "d1"), Call("delimiter", "{", "d2"))), Reply("Done.")
+    ) as server:
         sample = sample_of(chat(server), react(model=lifecycle.model(), tools=[lifecycle], submit=False), tmp_path)
     assert results(sample.messages)["d1"].startswith("Started exploration")
     assert "rror" in server.requests[-1].results["d2"]
@@ -247,7 +249,7 @@ def test_an_agent_as_a_tool_and_one_that_takes_over_have_windows_of_their_own(tm
         Reply(calls=(Call("delimiter", LOOK, "d3"),)),
         Reply("Taken over."),
     ]
-    with said(*replies) as server:
+    with serve_replies(*replies) as server:
         tools = [as_tool(helper), handoff(helper, input_filter=content_only), lifecycle]
         sample = sample_of(chat(server), react(model=lifecycle.model(), tools=tools, submit=False), tmp_path)
     assert not server.refusals
@@ -259,7 +261,7 @@ def test_an_agent_as_a_tool_and_one_that_takes_over_have_windows_of_their_own(tm
 
 def test_an_agent_without_the_tools_is_told_what_to_change(tmp_path: Path) -> None:
     lifecycle = ContextLifecycle()
-    with said(Reply("Done.")) as server:
+    with serve_replies(Reply("Done.")) as server:
         task = Task(dataset=[Sample(input="Go.")], solver=react(model=lifecycle.model(), submit=False))
         log = run(task, chat(server), tmp_path)
     assert log.error is not None
@@ -268,12 +270,14 @@ def test_an_agent_without_the_tools_is_told_what_to_change(tmp_path: Path) -> No
 
 def test_inferred_episodes_need_no_tools(tmp_path: Path) -> None:
     lifecycle = ContextLifecycle(annotate="infer")
-    with said(Reply("Done.")) as server:
+    with serve_replies(Reply("Done.")) as server:
         sample_of(chat(server), react(model=lifecycle.model(), submit=False), tmp_path)
     assert not server.requests[0].tools
 
 
-def looped(lifecycle: ContextLifecycle, change: Callable[[list[ChatMessage]], Awaitable[list[ChatMessage]]]) -> Agent:
+def make_loop(
+    lifecycle: ContextLifecycle, change: Callable[[list[ChatMessage]], Awaitable[list[ChatMessage]]]
+) -> Agent:
     """A loop of one's own, which changes the messages after each turn."""
 
     @agent
@@ -301,10 +305,10 @@ def test_messages_that_were_taken_out_are_said(tmp_path: Path) -> None:
 
     with ScriptedServer(adapters.script()) as server, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        sample_of(chat(server), looped(ContextLifecycle(), nothing), tmp_path)
+        sample_of(chat(server), make_loop(ContextLifecycle(), nothing), tmp_path)
     assert not [each for each in warned if "Wane" in str(each.message)]
     with ScriptedServer(adapters.script()) as server, pytest.warns(UserWarning, match="truncation"):
-        sample_of(chat(server), looped(ContextLifecycle(), trim_messages), tmp_path)
+        sample_of(chat(server), make_loop(ContextLifecycle(), trim_messages), tmp_path)
 
 
 def test_a_history_that_cannot_be_taken_in_is_sent_as_it_is(tmp_path: Path) -> None:
@@ -317,7 +321,7 @@ def test_a_history_that_cannot_be_taken_in_is_sent_as_it_is(tmp_path: Path) -> N
         output.usage = ModelUsage(input_tokens=10, output_tokens=10, total_tokens=20)
     model = get_model("mockllm/model", custom_outputs=outputs)
     with pytest.warns(UserWarning, match="sent as it is"):
-        sample = sample_of(model, looped(ContextLifecycle(), without_calls), tmp_path)
+        sample = sample_of(model, make_loop(ContextLifecycle(), without_calls), tmp_path)
     assert sample.messages[-1].text == "On."
 
 
@@ -331,7 +335,7 @@ def _message(reply: Reply) -> ChatMessageAssistant:
 FORMAT = InspectFormat()
 
 
-def made(*content: Content, calls: int = 0) -> ChatMessageAssistant:
+def answer_message(*content: Content, calls: int = 0) -> ChatMessageAssistant:
     named = [ToolCall(id=f"c{n}", function="read", arguments={"path": f"{n}"}) for n in range(calls)]
     return ChatMessageAssistant(id="m", content=list(content), tool_calls=named or None)
 
@@ -341,13 +345,13 @@ def test_what_messages_become() -> None:
     messages = [
         ChatMessageSystem(content="Be good."),
         ChatMessageUser(content=[ContentText(text="Look."), ContentImage(image="data:image/png;base64,eA==")]),
-        made(ContentReasoning(reasoning="Hm."), ContentText(text="I look."), ContentText(text=""), calls=1),
+        answer_message(ContentReasoning(reasoning="Hm."), ContentText(text="I look."), ContentText(text=""), calls=1),
         ChatMessageTool(content="It.", tool_call_id="c0", function="read"),
         ChatMessageTool(content="", tool_call_id="c1", function="read", error=failed),
         ChatMessageAssistant(content="Done."),
         ChatMessageAssistant(content=""),
     ]
-    assert [told(FORMAT, message) for message in messages] == [
+    assert [part_texts(FORMAT, message) for message in messages] == [
         [(Kind.SYSTEM, "Be good.")],
         [(Kind.USER, "Look.")],
         [(Kind.REASONING, "Hm."), (Kind.TEXT, "I look."), (Kind.CALL, "")],
@@ -371,14 +375,16 @@ def test_what_messages_become() -> None:
 )
 def test_calls_stay_with_signed_reasoning_and_it_with_what_follows(fields: Any, needed: list[Any]) -> None:
     assert (
-        needs(FORMAT, made(ContentReasoning(reasoning="eA==", **fields), ContentText(text="I look."), calls=2))
+        needs(
+            FORMAT, answer_message(ContentReasoning(reasoning="eA==", **fields), ContentText(text="I look."), calls=2)
+        )
         == needed
     )
 
 
 def test_some_parts_are_kept_as_they_are() -> None:
     ran = ContentToolUse(tool_type="web_search", id="w", name="search", arguments="{}", result="Found.")
-    message = made(ContentReasoning(reasoning="Hm."), ContentText(text="I look."), ran, calls=2)
+    message = answer_message(ContentReasoning(reasoning="Hm."), ContentText(text="I look."), ran, calls=2)
     assert "Found." in FORMAT.parts(message)[2].text
     kept = FORMAT.keep(message, [1, 4])
     assert isinstance(kept, ChatMessageAssistant)
@@ -396,7 +402,7 @@ def test_what_is_no_message_is_refused() -> None:
 
 
 def test_what_wane_writes() -> None:
-    message = made(ContentText(text="I look."), calls=1)
+    message = answer_message(ContentText(text="I look."), calls=1)
     result = FORMAT.result(message, 1, "It.")
     assert (result.role, result.text, FORMAT.parts(result)[0].call_id) == ("tool", "It.", "c0")
     failed = ChatMessageTool(content="", tool_call_id="c0", error=ToolCallError("unknown", "No."))

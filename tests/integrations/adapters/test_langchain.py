@@ -63,7 +63,7 @@ class LangChainThread:
         assert any(isinstance(chunk, AIMessageChunk) for chunk in chunks)
         return self._agent.get_state(self._config).values["messages"][-1].text
 
-    def stored(self) -> Sequence[Part]:
+    def read_stored(self) -> Sequence[Part]:
         messages = self._agent.get_state(self._config).values["messages"]
         return [part for message in messages for part in FORMAT.parts(message)]
 

@@ -58,7 +58,7 @@ async def talk(
             if stream:
                 answer = litellm.stream_chunk_builder([chunk async for chunk in answer])
                 answers = sum(message["role"] == "assistant" for message in messages)
-                while told is not None and observed(told) <= answers:
+                while told is not None and count_usages(told) <= answers:
                     await asyncio.sleep(0)
             message = answer.choices[0].message
             messages.append(message if objects else message.model_dump(exclude_none=True))
@@ -70,7 +70,7 @@ async def talk(
     return messages
 
 
-def observed(told: list[object]) -> int:
+def count_usages(told: list[object]) -> int:
     return sum(isinstance(event, UsageObserved) for event in told)
 
 
@@ -103,7 +103,7 @@ def test_requests_stay_within_the_budget_and_the_callers_messages_whole(name: st
         there = iter(adapters.conversation_of(whole))
         assert all(part in there for part in adapters.conversation_of(view))
     assert not [event for event in told if isinstance(event, (HistoryForked, HistoryReplaced))]
-    assert observed(told) == len(server.requests)
+    assert count_usages(told) == len(server.requests)
 
 
 def test_streams_without_a_pause_are_counted_by_an_estimate() -> None:

@@ -99,7 +99,7 @@ class MiniThread:
         self._agent.earlier = [message for message in self._agent.messages if message["role"] != "exit"]
         return str(self._agent.run(prompt)["submission"]).strip()
 
-    def stored(self) -> Sequence[Part]:
+    def read_stored(self) -> Sequence[Part]:
         messages = json.loads((self._folder / "trajectory.json").read_text())["messages"]
         return [part for message in messages if message["role"] != "exit" for part in MiniFormat().parts(message)]
 
@@ -148,7 +148,7 @@ class TestChat(adapters.AdapterContract):
             (folder / what).write_text(adapters.content_of(what))
         return MiniThread(adapter, folder)
 
-    def said(self, reply: Reply) -> Reply:
+    def shape_reply(self, reply: Reply) -> Reply:
         return in_bash(reply)
 
 

@@ -69,7 +69,7 @@ class AgentsThread:
                 assert [event async for event in result.stream_events()]
             return str(result.final_output)
 
-    def stored(self) -> Sequence[Part]:
+    def read_stored(self) -> Sequence[Part]:
         form, items = OpenAIResponsesFormat(), asyncio.run(self._session.get_items())
         return [part for message in form.read(items) for part in form.parts(message)]
 
@@ -118,7 +118,7 @@ class TestChat(TestResponses):
 # What is this framework's own
 
 
-def started(name: str, call: str) -> ScriptedModel:
+def exploring_model(name: str, call: str) -> ScriptedModel:
     """A model that starts an exploration, and ends."""
     start = function_call("delimiter", {"action": "start", "name": name, "type": "expl"}, call_id=call)
     return ScriptedModel([[start], [assistant_message("Done.")]])
@@ -213,7 +213,9 @@ def test_a_history_that_cannot_be_taken_in_is_sent_as_it_is() -> None:
 
 @pytest.mark.parametrize("settings", [{"truncation": "auto"}, {"context_management": [{"type": "compaction"}]}])
 def test_compaction_beside_it_is_said(settings: Any) -> None:
-    agent = ContextLifecycle().equip(Agent("a", model=started("look", "c"), model_settings=ModelSettings(**settings)))
+    agent = ContextLifecycle().equip(
+        Agent("a", model=exploring_model("look", "c"), model_settings=ModelSettings(**settings))
+    )
     with pytest.warns(UserWarning, match="compacted beside Wane") as told:
         run(agent)
     assert len(told) == 1
@@ -221,17 +223,17 @@ def test_compaction_beside_it_is_said(settings: Any) -> None:
 
 def test_a_run_with_another_model_is_said() -> None:
     lifecycle = ContextLifecycle()
-    agent, other = lifecycle.equip(Agent("a", model=ScriptedModel([]))), started("look", "c1")
+    agent, other = lifecycle.equip(Agent("a", model=ScriptedModel([]))), exploring_model("look", "c1")
     with pytest.warns(UserWarning, match=r"lifecycle\.model"):
         run(agent, run_config=RunConfig(model=other))
     assert results(other)[0].startswith("Error")
-    managed = started("look", "c2")
+    managed = exploring_model("look", "c2")
     run(agent, run_config=RunConfig(model=lifecycle.model(managed)))
     assert results(managed)[0].startswith("Started")
 
 
 def test_a_filter_of_the_run_is_said() -> None:
-    agent = ContextLifecycle().equip(Agent("a", model=started("look", "c1")))
+    agent = ContextLifecycle().equip(Agent("a", model=exploring_model("look", "c1")))
     with pytest.warns(UserWarning, match="call_model_input_filter"):
         run(agent, run_config=RunConfig(call_model_input_filter=lambda data: data.model_data))
 
@@ -240,7 +242,7 @@ def test_a_filter_of_the_run_is_said() -> None:
 def test_a_file_of_states_that_cannot_be_used_costs_no_run(tmp_path: Path) -> None:
     broken = tmp_path / "states.db"
     broken.write_text("This is no database, " * 100)
-    model = started("look", "c1")
+    model = exploring_model("look", "c1")
     with pytest.warns(UserWarning, match="cannot be used"):
         assert run(ContextLifecycle(states=broken).equip(Agent("a", model=model))).final_output == "Done."
     assert results(model)[0].startswith("Started")

@@ -50,7 +50,7 @@ from openhands.sdk.llm import MessageToolCall, ReasoningItemModel, RedactedThink
 from openhands.sdk.subagent import register_agent
 from openhands.sdk.tool import ToolExecutor
 
-from tests.integrations.adapters.support import needs, told
+from tests.integrations.adapters.support import needs, part_texts
 from wane.conversation.events import PassRan, UsageObserved
 from wane.core import Kind, Policy
 from wane.core.errors import FormatError
@@ -109,7 +109,7 @@ def model_at(url: str, **settings: Any) -> LLM:
     return LLM(api_key="k", usage_id="agent", num_retries=0, **given)
 
 
-def begun(agent: Agent, folder: Path, identity: UUID | None = None) -> Any:
+def begin_conversation(agent: Agent, folder: Path, identity: UUID | None = None) -> Any:
     return Conversation(
         agent=agent,
         workspace=str(folder),
@@ -133,7 +133,7 @@ class OpenHandsThread:
         self._llm, self._made = llm, (folder, identity, tools)
         # Parallel tools, which are not the default.
         agent = adapter.equip(agent_of(llm, tools=tools, tool_concurrency_limit=4))
-        self._conversation = begun(agent, folder, identity)
+        self._conversation = begin_conversation(agent, folder, identity)
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
         self._conversation.agent.llm.stream = stream
@@ -143,7 +143,7 @@ class OpenHandsThread:
         last = next(event for event in reversed(list(events)) if isinstance(event, MessageEvent))
         return "".join(entry.text for entry in last.llm_message.content if isinstance(entry, TextContent))
 
-    def stored(self) -> Sequence[Part]:
+    def read_stored(self) -> Sequence[Part]:
         form, events = OpenHandsFormat(), list(self._conversation.state.events)
         assert not any(isinstance(event, Condensation) for event in events)
         return [part for message in form.read(events) for part in form.parts(message)]
@@ -186,7 +186,7 @@ class TestChat(adapters.AdapterContract):
         tools = [*TOOLS, Tool(name=task.TaskToolSet.name)]
         return OpenHandsThread(self.model(url), adapter, self.folder, uuid4(), tools)
 
-    def said(self, reply: Reply) -> Reply:
+    def shape_reply(self, reply: Reply) -> Reply:
         """Call the SDK's own tool for sub-agents."""
         return replace(reply, calls=tuple(self._task(call) if call.tool == "helper" else call for call in reply.calls))
 
@@ -226,7 +226,7 @@ class TestAnthropic(TestChat):
 # What this framework does by itself
 
 
-def said(*replies: Reply) -> ScriptedServer:
+def serve_replies(*replies: Reply) -> ScriptedServer:
     return ScriptedServer(iter(replies))
 
 
@@ -270,8 +270,10 @@ def test_settings_are_kept_with_an_agent_and_wrong_ones_refused() -> None:
 
 
 def test_inferred_episodes_need_no_tool_and_are_kept(tmp_path: Path) -> None:
-    with said(Reply(calls=(Call("read", {"path": "a"}, "a"),)), Reply("Done.")) as server:
-        conversation = begun(ContextLifecycle(annotate="infer").equip(agent_of(model_at(server.url))), tmp_path)
+    with serve_replies(Reply(calls=(Call("read", {"path": "a"}, "a"),)), Reply("Done.")) as server:
+        conversation = begin_conversation(
+            ContextLifecycle(annotate="infer").equip(agent_of(model_at(server.url))), tmp_path
+        )
         conversation.send_message("Go.")
         conversation.run()
     assert server.requests[0].tools == ("read", "grep")
@@ -279,8 +281,8 @@ def test_inferred_episodes_need_no_tool_and_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_condenser_without_the_tools_is_said(tmp_path: Path) -> None:
-    with said(Reply("Done.")) as server:
-        conversation = begun(agent_of(model_at(server.url), condenser=ContextLifecycle()), tmp_path)
+    with serve_replies(Reply("Done.")) as server:
+        conversation = begin_conversation(agent_of(model_at(server.url), condenser=ContextLifecycle()), tmp_path)
         conversation.send_message("Go.")
         with pytest.warns(UserWarning, match="lifecycle.equip"):
             conversation.run()
@@ -290,7 +292,7 @@ def test_a_condenser_without_the_tools_is_said(tmp_path: Path) -> None:
 def test_a_fork_goes_on_with_the_same_view_and_a_window_of_its_own(tmp_path: Path) -> None:
     with ScriptedServer(adapters.script()) as server:
         agent = ContextLifecycle(budget=adapters.BUDGET).equip(agent_of(model_at(server.url)))
-        conversation = begun(agent, tmp_path)
+        conversation = begin_conversation(agent, tmp_path)
         for n in range(3):
             conversation.send_message(adapters.prompt_of(n))
             conversation.run()
@@ -307,8 +309,8 @@ def test_a_fork_goes_on_with_the_same_view_and_a_window_of_its_own(tmp_path: Pat
 
 def test_events_that_cannot_be_taken_in_are_sent_as_they_are(tmp_path: Path) -> None:
     lifecycle = ContextLifecycle()
-    with said(Reply("Done.")) as server:
-        conversation = begun(lifecycle.equip(agent_of(model_at(server.url))), tmp_path)
+    with serve_replies(Reply("Done.")) as server:
+        conversation = begin_conversation(lifecycle.equip(agent_of(model_at(server.url))), tmp_path)
         conversation.send_message("Go.")
         conversation.run()
     orphan = AgentErrorEvent(tool_name="read", tool_call_id="x", error="It fell.")
@@ -321,7 +323,7 @@ def test_events_that_cannot_be_taken_in_are_sent_as_they_are(tmp_path: Path) -> 
 def test_events_with_usage_count_the_tools_once(tmp_path: Path) -> None:
     told: list[Any] = []
     reads = [Reply(calls=(Call("long", {"path": str(n)}, f"r{n}"),)) for n in range(6)]
-    with said(*reads, Reply("Done."), Reply("Again.")) as server:
+    with serve_replies(*reads, Reply("Done."), Reply("Again.")) as server:
         lifecycle = ContextLifecycle(budget="14k")
         thread = OpenHandsThread(model_at(server.url), lifecycle, tmp_path, uuid4(), [Tool(name="long")])
         thread.turn("Go.")
@@ -349,7 +351,7 @@ def call(number: int, *, answer: str = "r1", thought: str = "", **fields: Any) -
     )
 
 
-def failed(number: int) -> AgentErrorEvent:
+def error_event(number: int) -> AgentErrorEvent:
     return AgentErrorEvent(tool_name="read", tool_call_id=f"c{number}", error="It fell.")
 
 
@@ -369,13 +371,13 @@ def test_what_events_become() -> None:
         message("<system-reminder>Mind it.</system-reminder>"),
         CondensationSummaryEvent(summary="All that was."),
         call(1, thought="I look.", reasoning_content="Hm."),
-        failed(1),
+        error_event(1),
         call(2, answer="r2"),
         UserRejectObservation(tool_name="read", tool_call_id="c2", action_id="x", rejection_reason="Not now."),
         message("Done.", role="assistant", source="agent"),
         message("Look at it.", images=2),
     ]
-    assert [told(FORMAT, answer) for answer in FORMAT.read(events)] == [
+    assert [part_texts(FORMAT, answer) for answer in FORMAT.read(events)] == [
         [(Kind.SYSTEM, "Be good.\nNow.")],
         [(Kind.USER, "Go.")],
         [(Kind.NOTICE, "A hook says no.")],
@@ -394,8 +396,8 @@ def test_what_events_become() -> None:
 
 
 def test_an_answer_is_one_message_and_the_result_of_a_malformed_call_goes_behind_it() -> None:
-    one, bad, error, two, other = call(1), call(2), failed(2), call(3), call(4, answer="r2")
-    messages = FORMAT.read([one, bad, error, two, failed(1), other])
+    one, bad, error, two, other = call(1), call(2), error_event(2), call(3), call(4, answer="r2")
+    messages = FORMAT.read([one, bad, error, two, error_event(1), other])
     assert messages == [(one, bad, two), (error,), (messages[2][0],), (other,)]
     assert FORMAT.read(messages) == messages
     assert FORMAT.wire(messages)[:4] == [one, bad, two, error]
@@ -437,8 +439,8 @@ def test_what_is_kept_of_an_answer_stands_in_the_first_event_that_is_kept() -> N
 def test_what_is_kept_of_a_last_answer() -> None:
     said = ModelMessage(role="assistant", content=[TextContent(text="Done.")], reasoning_content="Hm.")
     answer = (MessageEvent(source="agent", llm_message=said),)
-    assert told(FORMAT, answer) == [(Kind.REASONING, "Hm."), (Kind.TEXT, "Done.")]
-    assert told(FORMAT, FORMAT.keep(answer, [1])) == [(Kind.TEXT, "Done.")]
+    assert part_texts(FORMAT, answer) == [(Kind.REASONING, "Hm."), (Kind.TEXT, "Done.")]
+    assert part_texts(FORMAT, FORMAT.keep(answer, [1])) == [(Kind.TEXT, "Done.")]
 
 
 def test_an_event_that_no_model_is_shown_is_refused() -> None:
@@ -450,6 +452,6 @@ def test_what_wane_writes() -> None:
     message = (call(1),)
     (result,) = FORMAT.result(message, 0, "It.")
     assert [(part.text, part.call_id) for part in FORMAT.parts((result,))] == [("It.", "c1")]
-    assert FORMAT.parts(FORMAT.clear_result((failed(1),), 0, "Gone."))[0].text == "Gone."
+    assert FORMAT.parts(FORMAT.clear_result((error_event(1),), 0, "Gone."))[0].text == "Gone."
     assert FORMAT.parts(FORMAT.turn("Go."))[0].kind is Kind.USER
     assert FORMAT.tool("read", "Reads.", {"type": "object"})["function"]["name"] == "read"

@@ -40,7 +40,7 @@ class PydanticAIThread:
     async def _turn(self, prompt: str, stream: bool) -> str:
         events: list[Any] = []
 
-        async def taken(_: Any, stream: Any) -> None:
+        async def take_events(_: Any, stream: Any) -> None:
             events.extend([event async for event in stream])
 
         # A client is of one event loop.
@@ -58,13 +58,13 @@ class PydanticAIThread:
 
                 tools = [*tools, Tool(helper)]
             agent = Agent(model, instructions="Be good.", tools=tools, **more)
-            handler = taken if stream else None
+            handler = take_events if stream else None
             result = await agent.run(prompt, message_history=self.history, event_stream_handler=handler)
         assert bool(events) is stream
         self.history = result.all_messages()
         return result.output
 
-    def stored(self) -> Sequence[Part]:
+    def read_stored(self) -> Sequence[Part]:
         return [part for message in self.history for part in PydanticAIFormat().parts(message)]
 
     def again(self, adapter: ContextLifecycle) -> PydanticAIThread:
@@ -84,7 +84,7 @@ class TestChat(adapters.AdapterContract):
     settings: Any = None
 
     @asynccontextmanager
-    async def connected(self, url: str) -> AsyncIterator[Any]:
+    async def connect_model(self, url: str) -> AsyncIterator[Any]:
         async with AsyncOpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
             yield self.model("gpt-x", provider=OpenAIProvider(openai_client=client))
 
@@ -92,7 +92,7 @@ class TestChat(adapters.AdapterContract):
         return ContextLifecycle(**settings)
 
     def begin(self, url: str, adapter: ContextLifecycle) -> PydanticAIThread:
-        return PydanticAIThread(lambda: self.connected(url), self.settings, adapter)
+        return PydanticAIThread(lambda: self.connect_model(url), self.settings, adapter)
 
     def delegate(self, url: str, adapter: ContextLifecycle) -> PydanticAIThread:
         thread = self.begin(url, adapter)
@@ -117,6 +117,6 @@ class TestAnthropic(TestChat):
     settings = {"anthropic_thinking": {"type": "enabled", "budget_tokens": 1_024}, "max_tokens": 5_000}  # noqa: RUF012
 
     @asynccontextmanager
-    async def connected(self, url: str) -> AsyncIterator[Any]:
+    async def connect_model(self, url: str) -> AsyncIterator[Any]:
         async with AsyncAnthropic(base_url=url, api_key="k", max_retries=0) as client:
             yield AnthropicModel("claude-haiku-4-5", provider=AnthropicProvider(anthropic_client=client))

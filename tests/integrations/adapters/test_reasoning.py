@@ -204,11 +204,11 @@ def run_openhands(url: str, model: str) -> Any:
     if sys.version_info < (3, 12):
         pytest.skip("the OpenHands SDK needs Python 3.12 or newer")
     pytest.importorskip("openhands.sdk")
-    from tests.integrations.adapters.test_openhands import agent_of, begun, model_at
+    from tests.integrations.adapters.test_openhands import agent_of, begin_conversation, model_at
 
     prefix = "deepseek" if model == DEEPSEEK else "moonshot"
     with TemporaryDirectory() as folder:
-        conversation = begun(agent_of(model_at(url, model=f"{prefix}/{model}")), Path(folder))
+        conversation = begin_conversation(agent_of(model_at(url, model=f"{prefix}/{model}")), Path(folder))
         conversation.send_message("Go.")
         conversation.run()
 

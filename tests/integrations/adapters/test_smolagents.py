@@ -19,7 +19,7 @@ from smolagents import CodeAgent, LocalPythonExecutor, LogLevel, OpenAIModel, Pl
 from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, TaskStep, Timing, ToolCall
 from smolagents.utils import AgentError
 
-from tests.integrations.adapters.support import needs, told
+from tests.integrations.adapters.support import needs, part_texts
 from wane.core import OWN_TOOLS, Kind
 from wane.core.errors import ConfigError, FormatError
 from wane.formats.base import Part
@@ -144,7 +144,7 @@ class SmolThread:
         assert isinstance(last, FinalAnswerStep)
         return str(last.output)
 
-    def stored(self) -> Sequence[Part]:
+    def read_stored(self) -> Sequence[Part]:
         messages = [message for step in self._agent.memory.steps for message in messages_of(step)]
         return [part for message in messages for part in FORMAT.parts(message)]
 
@@ -166,7 +166,7 @@ def agent_of(model: Any, **settings: Any) -> ToolCallingAgent:
     return ToolCallingAgent(model=model, **given)
 
 
-def finished(reply: Reply) -> Reply:
+def answer_by_call(reply: Reply) -> Reply:
     """A script's reply by means of this agent: its answer is a call of a tool."""
     if reply.calls:
         return reply
@@ -198,14 +198,14 @@ class TestChat(adapters.AdapterContract):
     def serving(self, replies: Iterator[Reply], rules: Iterable[Rule] = ()) -> Provider:
         return Provider(replies, rules=rules)
 
-    def said(self, reply: Reply) -> Reply:
-        return finished(reply)
+    def shape_reply(self, reply: Reply) -> Reply:
+        return answer_by_call(reply)
 
 
 # What this framework does by itself
 
 
-def equipped(server: ScriptedServer, agent: Any = None, **settings: Any) -> Any:
+def equip_agent(server: ScriptedServer, agent: Any = None, **settings: Any) -> Any:
     budget = adapters.BUDGET + TestChat.overhead
     return ContextLifecycle(**{"budget": budget, **settings}).attach(agent or agent_of(model_of(server.url)))
 
@@ -214,7 +214,7 @@ def code_agent(server: ScriptedServer, **settings: Any) -> CodeAgent:
     return CodeAgent(tools=[read], model=model_of(server.url), verbosity_level=LogLevel.OFF, **settings)
 
 
-def written(code: str, thought: str = "I look.") -> Reply:
+def code_reply(code: str, thought: str = "I look.") -> Reply:
     return Reply(f"{thought}\n<code>\n{code}\n</code>")
 
 
@@ -228,7 +228,7 @@ def text_of(message: Any) -> str:
 
 def test_a_memory_of_which_nothing_has_left_goes_out_as_without_wane() -> None:
     calls = (Call("read", {"path": "a"}, "1"), Call("grep", {"pattern": "b"}, "2"))
-    script = [Reply("I look.", calls=calls), Reply(calls=(Call("read", {}, "3"),)), finished(Reply("Done."))]
+    script = [Reply("I look.", calls=calls), Reply(calls=(Call("read", {}, "3"),)), answer_by_call(Reply("Done."))]
     sent = []
     for attach in (False, True):
         with ScriptedServer(script) as server:
@@ -246,10 +246,10 @@ def test_marks_count_in_the_order_in_which_they_were_made() -> None:
     script = [
         Reply(calls=(Call("delimiter", look, "z"), Call("read", {"path": "a"}, "y"))),
         Reply(calls=(Call("delimiter", end, "x"), Call("delimiter", fix, "w"), Call("read", {"path": "b"}, "v"))),
-        finished(Reply("Done.")),
+        answer_by_call(Reply("Done.")),
     ]
     with Provider(script) as server:
-        agent = equipped(server, budget="100k")
+        agent = equip_agent(server, budget="100k")
         assert agent.run("Go.") == "Done."
     results = server.requests[-1].results
     assert list(results) == ["z", "y", "x", "w", "v"]
@@ -264,7 +264,7 @@ def test_a_mark_may_stand_beside_the_final_answer() -> None:
     with ScriptedServer(
         [Reply(calls=(Call("delimiter", look, "s"),)), Reply(calls=(Call("delimiter", end, "e"), final))]
     ) as server:
-        agent = equipped(server)
+        agent = equip_agent(server)
         assert agent.run("Go.") == "Done."
     assert len(server.requests) == 2
     assert [call.id for call in agent.memory.steps[-1].tool_calls] == ["e", "f"]
@@ -273,8 +273,8 @@ def test_a_mark_may_stand_beside_the_final_answer() -> None:
 
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_a_run_that_begins_anew_has_a_new_window() -> None:
-    with Provider(map(finished, [*adapters.replies_of(0), *adapters.replies_of(0)])) as server:
-        agent = equipped(server)
+    with Provider(map(answer_by_call, [*adapters.replies_of(0), *adapters.replies_of(0)])) as server:
+        agent = equip_agent(server)
         for _ in range(2):
             assert agent.run("Go.") == "Done 0."
     assert server.requests[-1].texts(Kind.USER) == ("Go.",)
@@ -287,10 +287,10 @@ def test_plans_are_made_of_the_view_and_without_a_note() -> None:
             return Reply("1. Read on.")
         number = len(server.requests)
         reading = Reply(calls=(Call("read", {"path": f"a{number}"}, f"r{number}"),))
-        return reading if number < 16 else finished(Reply("Done."))
+        return reading if number < 16 else answer_by_call(Reply("Done."))
 
     with ScriptedServer(answer) as server:
-        agent = equipped(server, agent_of(model_of(server.url), planning_interval=3), remind_at=0.1)
+        agent = equip_agent(server, agent_of(model_of(server.url), planning_interval=3), remind_at=0.1)
         assert agent.run("Go.") == "Done."
     plans = [sent for sent in server.requests if not sent.tools]
     assert len(plans) > 3
@@ -305,7 +305,7 @@ def test_plans_are_made_of_the_view_and_without_a_note() -> None:
 def test_the_last_request_of_an_agent_out_of_steps_is_a_view() -> None:
     replies = [Reply(calls=(Call("read", {"path": f"a{n}"}, f"r{n}"),)) for n in range(12)]
     with ScriptedServer([*replies, Reply("It was too much.")]) as server:
-        agent = equipped(server, agent_of(model_of(server.url), max_steps=12), remind_at=0.1)
+        agent = equip_agent(server, agent_of(model_of(server.url), max_steps=12), remind_at=0.1)
         assert agent.run("Go.") == "It was too much."
     assert server.requests[-1].tokens <= adapters.BUDGET + TestChat.overhead
     assert adapters.NOTE not in str(wire(server))
@@ -315,9 +315,9 @@ def test_the_last_request_of_an_agent_out_of_steps_is_a_view() -> None:
 
 
 def test_an_agent_that_writes_code_has_its_episodes_inferred() -> None:
-    replies = [written(f"print(read('a{n}'))") for n in range(16)]
-    with ScriptedServer([*replies, written("final_answer('Done.')")]) as server:
-        agent = equipped(server, code_agent(server))
+    replies = [code_reply(f"print(read('a{n}'))") for n in range(16)]
+    with ScriptedServer([*replies, code_reply("final_answer('Done.')")]) as server:
+        agent = equip_agent(server, code_agent(server))
         assert agent.run("Go.", reset=False) == "Done."
     assert all(sent.tokens <= adapters.BUDGET + TestChat.overhead for sent in server.requests)
     assert {sent.tools for sent in server.requests} == {()}
@@ -329,10 +329,10 @@ def test_an_agent_that_writes_code_has_its_episodes_inferred() -> None:
 
 
 def test_code_recalls_what_has_left() -> None:
-    replies = [written(f"print(read('a{n}'))") for n in range(16)]
-    recalling = written("print(recall(search='a0, line 7,'))")
-    with ScriptedServer([*replies, recalling, written("final_answer('Done.')")]) as server:
-        assert equipped(server, code_agent(server), recall=True).run("Go.") == "Done."
+    replies = [code_reply(f"print(read('a{n}'))") for n in range(16)]
+    recalling = code_reply("print(recall(search='a0, line 7,'))")
+    with ScriptedServer([*replies, recalling, code_reply("final_answer('Done.')")]) as server:
+        assert equip_agent(server, code_agent(server), recall=True).run("Go.") == "Done."
     assert "a0, line 7, which" in text_of(wire(server)[-1])
 
 
@@ -351,8 +351,8 @@ def test_what_a_callback_takes_out_of_a_step_stays_out() -> None:
                 earlier.observations = "It was read."
 
     replies = [Reply(calls=(Call("read", {"path": f"a{n}"}, f"r{n}"),)) for n in range(3)]
-    with ScriptedServer([*replies, finished(Reply("Done."))]) as server:
-        agent = equipped(server, agent_of(model_of(server.url), step_callbacks=[shorten]), budget="100k")
+    with ScriptedServer([*replies, answer_by_call(Reply("Done."))]) as server:
+        agent = equip_agent(server, agent_of(model_of(server.url), step_callbacks=[shorten]), budget="100k")
         assert agent.run("Go.") == "Done."
     observed = [text_of(message) for message in wire(server)[1:] if message["role"] == "user"][1:]
     assert observed == [
@@ -374,9 +374,9 @@ def test_what_a_person_types_stays() -> None:
 
     asking = Reply(calls=(Call("user_input", {"question": "Which?"}, "q"),))
     replies = [Reply(calls=(Call("read", {"path": f"a{n}"}, f"r{n}"),)) for n in range(12)]
-    with ScriptedServer([asking, *replies, finished(Reply("Done."))]) as server:
+    with ScriptedServer([asking, *replies, answer_by_call(Reply("Done."))]) as server:
         agent = agent_of(model_of(server.url), tools=[read, user_input])
-        assert equipped(server, agent).run("Go.") == "Done."
+        assert equip_agent(server, agent).run("Go.") == "Done."
     assert "Observation:\nBlue, and nothing else." in [text_of(message) for message in wire(server)[1:]]
     assert "a0, line 1," not in str(wire(server))
 
@@ -400,10 +400,10 @@ def test_what_a_person_types_when_code_asks_stays_with_the_code(shown: str) -> N
         "never": ["colour = user_input('Which?')\nNone"],
     }
     reading = [f"print(read('a{n}'))" for n in range(16)]
-    with ScriptedServer([*map(written, [*asked[shown], *reading]), written("final_answer('Done.')")]) as server:
+    with ScriptedServer([*map(code_reply, [*asked[shown], *reading]), code_reply("final_answer('Done.')")]) as server:
         agent = code_agent(server, additional_authorized_imports=[])
         agent.tools["user_input"] = user_input
-        agent = equipped(server, agent)
+        agent = equip_agent(server, agent)
         assert agent.run("Go.") == "Done."
         steps = pickle.loads(pickle.dumps(agent.memory.steps))
     assert "a0, line 1," not in str(wire(server))
@@ -424,10 +424,10 @@ def test_a_tool_of_ones_own_that_asks_a_person_is_named() -> None:
         """
         return "Blue, and nothing else."
 
-    with ScriptedServer([written("print(consult('Which?'))"), written("final_answer('Done.')")]) as server:
+    with ScriptedServer([code_reply("print(consult('Which?'))"), code_reply("final_answer('Done.')")]) as server:
         agent = code_agent(server)
         agent.tools["consult"] = consult
-        assert equipped(server, agent, tool_classes={"consult": "person"}).run("Go.") == "Done."
+        assert equip_agent(server, agent, tool_classes={"consult": "person"}).run("Go.") == "Done."
     assert agent.memory.steps[1].persons_answers == ["Blue, and nothing else."]
 
 
@@ -439,10 +439,10 @@ def test_marks_beside_a_call_that_fails_have_been_made() -> None:
         Reply(calls=(Call("read", {"path": "a"}, "1"), Call("delimiter", start, "2"), Call("missing", {}, "3"))),
         Reply(calls=(Call("read", {"path": "b"}, "4"),)),
         Reply(calls=(Call("delimiter", end, "5"), Call("missing", {}, "6"))),
-        finished(Reply("Done.")),
+        answer_by_call(Reply("Done.")),
     ]
     with ScriptedServer(script) as server:
-        agent = equipped(server, budget="100k")
+        agent = equip_agent(server, budget="100k")
         assert agent.run("Go.") == "Done."
     assert [(e.name, e.closed) for e in agent.window.conversation.episodes if e.name] == [("look", True)]
     called, observed = [text_of(message) for message in wire(server, 1)[2:]]
@@ -469,8 +469,8 @@ def test_a_memory_that_cannot_be_read_is_sent_as_it_is() -> None:
         def to_messages(self, summary_mode: bool = False) -> list[Any]:
             return []
 
-    with ScriptedServer([finished(Reply("Done."))]) as server:
-        agent = equipped(server)
+    with ScriptedServer([answer_by_call(Reply("Done."))]) as server:
+        agent = equip_agent(server)
         agent.memory.steps.append(OtherStep())
         with pytest.warns(UserWarning, match="found OtherStep"):
             assert agent.run("Go.", reset=False) == "Done."
@@ -494,8 +494,8 @@ def split(**fields: Any) -> ActionStep:
 
 def test_a_step_is_taken_apart_and_kept_in_part() -> None:
     answer, outcome = messages_of(split(model_output="I look. "))
-    assert told(FORMAT, answer) == [(Kind.TEXT, "I look."), (Kind.CALL, ""), (Kind.CALL, "")]
-    assert told(FORMAT, outcome) == [(Kind.RESULT, "It says é."), (Kind.RESULT, "Nothing.")]
+    assert part_texts(FORMAT, answer) == [(Kind.TEXT, "I look."), (Kind.CALL, ""), (Kind.CALL, "")]
+    assert part_texts(FORMAT, outcome) == [(Kind.RESULT, "It says é."), (Kind.RESULT, "Nothing.")]
     assert [part.arguments for part in FORMAT.parts(answer)[1:]] == ['{"path": "é"}', "b"]
     assert needs(FORMAT, answer) == [(), (), ()]
     assert needs(FORMAT, outcome) == [(), ()]
@@ -506,7 +506,7 @@ def test_a_step_is_taken_apart_and_kept_in_part() -> None:
     assert texts_of(FORMAT.clear_result(outcome, 0, "Gone.")) == ["Observation:\nGone.\nNothing."]
     assert texts_of(FORMAT.clear_result(outcome, 1, "Gone.")) == ["Observation:\nIt says é.\nGone."]
     added = FORMAT.result(answer, 2, "Found.")
-    assert told(FORMAT, added) == [(Kind.RESULT, "Found.")]
+    assert part_texts(FORMAT, added) == [(Kind.RESULT, "Found.")]
     assert texts_of(FORMAT.clear_result(added, 0, "Gone.")) == ["Observation:\nGone."]
     assert texts_of(answer) == ["I look.", f"Calling tools:\n{[call.dict() for call in TWO]}"]
 
@@ -521,7 +521,7 @@ def test_results_that_are_not_known_apart_stay_or_leave_together() -> None:
     changed.observations = "Shorter."
     for message in (step, changed):
         answer, outcome = messages_of(message)
-        assert told(FORMAT, outcome) == [(Kind.RESULT, message.observations), (Kind.RESULT, "")]
+        assert part_texts(FORMAT, outcome) == [(Kind.RESULT, message.observations), (Kind.RESULT, "")]
         assert needs(FORMAT, answer) == needs(FORMAT, outcome) == [(1,), (-1,)]
 
 
@@ -529,12 +529,12 @@ def test_an_error_belongs_to_the_last_call_or_is_a_notice() -> None:
     error = AgentError("It failed.", SimpleNamespace(log_error=lambda _: None))
     step = action(tool_calls=TWO[:1], error=error)
     answer, outcome = messages_of(step)
-    assert told(FORMAT, answer) == [(Kind.CALL, "")]
-    assert told(FORMAT, outcome) == [(Kind.RESULT, "Error:\nIt failed.")]
+    assert part_texts(FORMAT, answer) == [(Kind.CALL, "")]
+    assert part_texts(FORMAT, outcome) == [(Kind.RESULT, "Error:\nIt failed.")]
     assert [*texts_of(answer), *texts_of(outcome)] == texts_of(step)
     answer, outcome = messages_of(action(model_output="No call.", error=error))
-    assert told(FORMAT, answer) == [(Kind.TEXT, "No call.")]
-    assert told(FORMAT, outcome) == [(Kind.NOTICE, "Error:\nIt failed.")]
+    assert part_texts(FORMAT, answer) == [(Kind.TEXT, "No call.")]
+    assert part_texts(FORMAT, outcome) == [(Kind.NOTICE, "Error:\nIt failed.")]
     first = FORMAT.keep(messages_of(split(error=error))[1], [0])
     assert texts_of(first) == ["Observation:\nIt says é."]
 

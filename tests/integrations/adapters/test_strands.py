@@ -31,7 +31,7 @@ from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Part
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.integrations.strands import ContextLifecycle, StrandsFormat, joined
+from wane.integrations.strands import ContextLifecycle, StrandsFormat, join_neighbours
 from wane.testing import Call, Reply, ScriptedServer, adapters
 
 read, grep = tool(adapters.read), tool(adapters.grep)
@@ -57,7 +57,7 @@ class StrandsThread:
         # It always streams.
         return str(self._agent(prompt)).strip()
 
-    def stored(self) -> Sequence[Part]:
+    def read_stored(self) -> Sequence[Part]:
         return [part for message in self._agent.messages for part in FORMAT.parts(message)]
 
     def again(self, adapter: ContextLifecycle) -> StrandsThread:
@@ -178,7 +178,7 @@ class Bedrock(BedrockModel):
         yield {"metadata": {"usage": {"inputTokens": size, "outputTokens": 10, "totalTokens": size + 10}}}
 
 
-def equipped(lifecycle: ContextLifecycle | None = None, **settings: Any) -> Any:
+def equip_agent(lifecycle: ContextLifecycle | None = None, **settings: Any) -> Any:
     """An agent of a Bedrock model that goes through the contract's script."""
     given: dict[str, Any] = {"model": bedrock(), "tools": [read, grep], "plugins": [lifecycle or ContextLifecycle()]}
     return Agent(callback_handler=None, **{**given, **settings})
@@ -196,7 +196,7 @@ def bedrock() -> Bedrock:
 
 def test_roles_alternate_for_bedrock() -> None:
     model = bedrock()
-    agent = equipped(ContextLifecycle(budget=3_000), model=model)
+    agent = equip_agent(ContextLifecycle(budget=3_000), model=model)
     for n in range(adapters.TURNS):
         assert str(agent(adapters.prompt_of(n))).strip() == f"Done {n}."
     last = [block for message in model.asked[-1] for block in message["content"]]
@@ -208,11 +208,11 @@ def test_roles_alternate_for_bedrock() -> None:
 
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_the_default_manager_drops_nothing() -> None:
-    agent = equipped()
+    agent = equip_agent()
     for n in range(adapters.TURNS):
         agent(adapters.prompt_of(n))
     assert len(agent.messages) >= 10 * adapters.TURNS
-    equipped(conversation_manager=NullConversationManager())
+    equip_agent(conversation_manager=NullConversationManager())
 
 
 @pytest.mark.parametrize(
@@ -224,11 +224,11 @@ def test_the_default_manager_drops_nothing() -> None:
 )
 def test_another_manager_is_said(settings: dict[str, Any], said: str) -> None:
     with pytest.warns(UserWarning, match=said):
-        equipped(**settings)
+        equip_agent(**settings)
 
 
 def test_a_history_that_was_replaced_is_said_and_a_new_one_is_not() -> None:
-    agent = equipped()
+    agent = equip_agent()
     with warnings.catch_warnings(action="error", category=UserWarning):
         agent(adapters.prompt_of(0))
         agent.messages.clear()
@@ -240,7 +240,7 @@ def test_a_history_that_was_replaced_is_said_and_a_new_one_is_not() -> None:
 
 
 def test_a_history_that_cannot_be_taken_in_is_sent_as_it_is() -> None:
-    agent = equipped()
+    agent = equip_agent()
     agent(adapters.prompt_of(0))
     agent.messages[1] = {"role": "assistant", "content": [{"text": "Its calls were here."}]}
     with pytest.warns(UserWarning, match="sent as it is") as told:
@@ -276,7 +276,7 @@ def test_a_conversation_that_the_provider_keeps_is_left_alone_and_said_once() ->
                 yield event
 
     model = Stateful(iter([[{"text": "One."}], [{"text": "Two."}]]))
-    agent = equipped(model=model)
+    agent = equip_agent(model=model)
     with pytest.warns(UserWarning, match="stateful"):
         agent("Go.")
     with warnings.catch_warnings(action="error", category=UserWarning):
@@ -343,7 +343,9 @@ def test_what_wane_writes() -> None:
     assert cleared["content"][1]["toolResult"] == {"toolUseId": "b", "status": "error", "content": [{"text": "Gone."}]}
     assert cleared["content"][0] is RESULTS["content"][0]
     turn = FORMAT.turn("Go.")
-    assert joined([turn, ANSWER, RESULTS, turn])[2:] == [{**RESULTS, "content": [*RESULTS["content"], {"text": "Go."}]}]
+    assert join_neighbours([turn, ANSWER, RESULTS, turn])[2:] == [
+        {**RESULTS, "content": [*RESULTS["content"], {"text": "Go."}]}
+    ]
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,10 @@ class EnvironmentTests:
 
 def missing(extra: str) -> list[str]:
     """Return the frameworks of an environment that are not installed here."""
-    return [module for module in FRAMEWORKS[extra] if not installed(module)]
+    return [module for module in FRAMEWORKS[extra] if not is_installed(module)]
 
 
-def installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:

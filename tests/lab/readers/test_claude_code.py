@@ -58,7 +58,7 @@ class Transcript:
         self.lines.append(line)
 
 
-def said(text: str) -> dict[str, Any]:
+def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
@@ -66,7 +66,7 @@ def tool(call_id: str, **arguments: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": call_id, "name": "Read", "input": arguments}
 
 
-def thought(text: str, signature: str = "sig") -> dict[str, Any]:
+def thinking_block(text: str, signature: str = "sig") -> dict[str, Any]:
     return {"type": "thinking", "thinking": text, "signature": signature}
 
 
@@ -79,13 +79,13 @@ def read(folder: Path, lines: list[Line]) -> RecordedSession:
 
 def test_a_call_in_fast_mode_is_priced_as_such(tmp_path: Path) -> None:
     script = Transcript("fix it")
-    script.answer("m", said("done"), usage={**USAGE, "speed": "fast", "service_tier": "standard"})
+    script.answer("m", text_block("done"), usage={**USAGE, "speed": "fast", "service_tier": "standard"})
     (call,) = read(tmp_path, script.lines).calls
     assert call.priced_as == "claude-x (fast)"
 
 
 def test_what_an_advisor_read_is_no_view_but_costs_what_its_model_costs(tmp_path: Path) -> None:
-    def passed(kind: str, fresh: int, read: int, output: int, **more: str) -> dict[str, Any]:
+    def iteration_usage(kind: str, fresh: int, read: int, output: int, **more: str) -> dict[str, Any]:
         tokens = {"input_tokens": fresh, "cache_read_input_tokens": read, "output_tokens": output}
         return {"type": kind, **tokens, "cache_creation_input_tokens": 0, **more}
 
@@ -95,13 +95,13 @@ def test_what_an_advisor_read_is_no_view_but_costs_what_its_model_costs(tmp_path
         "output_tokens": 500,
         "server_tool_use": {"web_search_requests": 2},
         "iterations": [
-            passed("message", 600, 10_000, 100),
-            passed("advisor_message", 100_000, 0, 4_000, model="claude-opus-4-6"),
-            passed("message", 400, 10_000, 400),
+            iteration_usage("message", 600, 10_000, 100),
+            iteration_usage("advisor_message", 100_000, 0, 4_000, model="claude-opus-4-6"),
+            iteration_usage("message", 400, 10_000, 400),
         ],
     }
     script = Transcript("fix it", model="claude-sonnet-4-6")
-    script.answer("m", said("done"), usage=advised, stop="end_turn")
+    script.answer("m", text_block("done"), usage=advised, stop="end_turn")
     script.lines[-1]["message"]["model"] = "claude-sonnet-4-6"
     session = read(tmp_path, script.lines)
     (call,) = session.calls
@@ -110,7 +110,7 @@ def test_what_an_advisor_read_is_no_view_but_costs_what_its_model_costs(tmp_path
         ("claude-opus-4-6", 100_000),
         ("claude-sonnet-4-6", 10_400),
     ]
-    pricing = Pricing.recorded(session, Pricing.of("anthropic:claude-sonnet-4-6"))
+    pricing = Pricing.of_recording(session, Pricing.of("anthropic:claude-sonnet-4-6"))
     account = account_of(session, count(session).output_tokens, pricing)
     assert account.cost == pytest.approx(
         1_000 * 3e-6 + 20_000 * 0.3e-6 + 500 * 15e-6 + 100_000 * 5e-6 + 4_000 * 25e-6 + 0.02
@@ -120,14 +120,14 @@ def test_what_an_advisor_read_is_no_view_but_costs_what_its_model_costs(tmp_path
 
 def test_lines_of_one_message_are_one_call_though_its_tools_ran_while_it_streamed(tmp_path: Path) -> None:
     script = Transcript("fix it")
-    script.answer("m", thought("hm"))
-    script.answer("m", said("on it"))
+    script.answer("m", thinking_block("hm"))
+    script.answer("m", text_block("on it"))
     first = script.answer("m", tool("a", path="x"))
     script.add("progress", data={"type": "hook_progress"}, after=first)
     script.result("a", after=first)
     script.answer("m", tool("b", path="y"), usage={**USAGE, "output_tokens": 30}, after=first)
     script.result("b")
-    script.answer("n", said("done"))
+    script.answer("n", text_block("done"))
     session = read(tmp_path, script.lines)
     assert kinds(session) == ["user", "reasoning", "text", "call", "call", "result", "result", "text"]
     assert texts(session)[3] == 'Read{"path":"x"}'
@@ -140,10 +140,10 @@ def test_lines_of_one_message_are_one_call_though_its_tools_ran_while_it_streame
 
 def test_output_that_was_noted_when_the_answer_began_is_no_figure(tmp_path: Path) -> None:
     script = Transcript()
-    script.answer("a", said("word " * 100), usage={**USAGE, "output_tokens": 1})
-    script.answer("b", said("word " * 100), usage={**USAGE, "output_tokens": 1}, stop="end_turn")
-    script.answer("c", said("word " * 100), usage={**USAGE, "output_tokens": 105})
-    script.answer("d", said("x"), usage={"input_tokens": 0, "output_tokens": 0})
+    script.answer("a", text_block("word " * 100), usage={**USAGE, "output_tokens": 1})
+    script.answer("b", text_block("word " * 100), usage={**USAGE, "output_tokens": 1}, stop="end_turn")
+    script.answer("c", text_block("word " * 100), usage={**USAGE, "output_tokens": 105})
+    script.answer("d", text_block("x"), usage={"input_tokens": 0, "output_tokens": 0})
     session = read(tmp_path, script.lines)
     assert [call.usage and call.usage.output for call in session.calls[:3]] == [None, 1, 105]
     assert session.calls[0].usage is not None
@@ -152,12 +152,12 @@ def test_output_that_was_noted_when_the_answer_began_is_no_figure(tmp_path: Path
 
 def test_a_turn_that_was_edited_leaves_a_branch_which_is_named(tmp_path: Path) -> None:
     script = Transcript("one")
-    start = script.answer("a", said("first"))
+    start = script.answer("a", text_block("first"))
     script.user("wrong")
     script.answer("b", tool("x"))
     script.result("x")
     script.user("right", after=start)
-    script.answer("c", said("second"))
+    script.answer("c", text_block("second"))
     session = read(tmp_path, script.lines)
     assert texts(session) == ["one", "first", "right", "second"]
     assert problems(session) == ["3: lines 3 to 5: on an abandoned branch (a turn that was edited or tried again)"]
@@ -168,7 +168,7 @@ def test_a_line_that_broke_does_not_take_all_before_it_along(tmp_path: Path) -> 
     script = Transcript("go")
     script.answer("m", tool("a"))
     script.result("a")
-    script.answer("n", said("done"))
+    script.answer("n", text_block("done"))
     lines = script.lines
     lines[2] = json.dumps(lines[2])[:90]
     session = read(tmp_path, lines)
@@ -181,12 +181,12 @@ def test_a_line_that_broke_does_not_take_all_before_it_along(tmp_path: Path) -> 
 
 def test_a_session_that_was_resumed_repeats_its_lines_which_count_once(tmp_path: Path) -> None:
     script = Transcript("go")
-    script.answer("m", said("a"), tool("x"))
+    script.answer("m", text_block("a"), tool("x"))
     script.result("x")
     repeated = list(script.lines)
     # A version that gave the lines that it repeated new ids.
-    script.answer("m", said("a"), tool("x"))
-    script.answer("n", said("b"))
+    script.answer("m", text_block("a"), tool("x"))
+    script.answer("n", text_block("b"))
     session = read(tmp_path, repeated + script.lines)
     assert kinds(session) == ["user", "text", "call", "result", "text"]
     assert len(session.calls) == 2
@@ -194,12 +194,12 @@ def test_a_session_that_was_resumed_repeats_its_lines_which_count_once(tmp_path:
 
 def test_a_compaction_is_no_turn_of_the_user(tmp_path: Path) -> None:
     script = Transcript("go")
-    kept = script.answer("m", said("a"))
+    kept = script.answer("m", text_block("a"))
     about = {"trigger": "auto", "preTokens": 5000}
     script.add("system", subtype="compact_boundary", after=None, logicalParentUuid=kept, compactMetadata=about)
     script.user("This session is continued: all about it", isCompactSummary=True, isVisibleInTranscriptOnly=True)
     script.user("on")
-    tail = script.answer("n", said("b"))
+    tail = script.answer("n", text_block("b"))
     segment = {"headUuid": kept, "anchorUuid": "x", "tailUuid": tail}
     script.add(
         "system",
@@ -208,7 +208,7 @@ def test_a_compaction_is_no_turn_of_the_user(tmp_path: Path) -> None:
         logicalParentUuid=tail,
         compactMetadata={"preservedSegment": segment},
     )
-    script.answer("o", said("c"), after=tail)
+    script.answer("o", text_block("c"), after=tail)
     session = read(tmp_path, script.lines)
     assert texts(session) == ["go", "a", "on", "b", "c"]
     first, second = session.compactions
@@ -230,9 +230,11 @@ def test_what_the_harness_puts_in_is_a_notice_and_a_command_gives_the_title(
     script.add("system", subtype="turn_duration", durationMs=5)
     script.user("only for the screen", isVisibleInTranscriptOnly=True)
     script.add(
-        "assistant", message={"id": "e", "model": "<synthetic>", "content": [said("API Error")]}, isApiErrorMessage=True
+        "assistant",
+        message={"id": "e", "model": "<synthetic>", "content": [text_block("API Error")]},
+        isApiErrorMessage=True,
     )
-    script.answer("m", said("a"))
+    script.answer("m", text_block("a"))
     session = read(tmp_path, script.lines)
     assert kinds(session) == ["notice", "user", "notice", "notice", "text"]
     assert session.title == "/review all"
@@ -248,7 +250,7 @@ def test_what_was_queued_while_the_agent_worked_comes_where_it_was_given_to_it(t
     script.result("a")
     script.note(type="queue-operation", operation="remove", sessionId="s")
     script.note(type="queue-operation", operation="popAll", sessionId="s", content="taken back")
-    script.answer("n", said("b"))
+    script.answer("n", text_block("b"))
     session = read(tmp_path, script.lines)
     assert texts(session) == ["go", "Read{}", "ok", "and that too", "b"]
 
@@ -259,18 +261,24 @@ def test_what_was_queued_and_attached_too_comes_once(tmp_path: Path) -> None:
     script.note(type="queue-operation", operation="remove", sessionId="s", content="and that too")
     rendered = [{"content": "<system-reminder>The user sent: and that too</system-reminder>"}]
     script.add("attachment", attachment={"type": "queued_command", "prompt": "and that too"}, rendered=rendered)
-    script.answer("n", said("b"))
+    script.answer("n", text_block("b"))
     session = read(tmp_path, script.lines)
     assert texts(session)[1:] == ["<system-reminder>The user sent: and that too</system-reminder>", "b"]
 
 
 def test_images_and_sealed_thinking_are_reckoned(tmp_path: Path) -> None:
     script = Transcript()
-    script.user([said("see"), {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "x"}}])
-    script.answer(
-        "m", thought("", "x" * 1835), thought("", "short"), {"type": "redacted_thinking", "data": "y" * 1035}, tool("a")
+    script.user(
+        [text_block("see"), {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "x"}}]
     )
-    script.result("a", [said("shot"), {"type": "image", "source": {"type": "base64", "data": "x"}}])
+    script.answer(
+        "m",
+        thinking_block("", "x" * 1835),
+        thinking_block("", "short"),
+        {"type": "redacted_thinking", "data": "y" * 1035},
+        tool("a"),
+    )
+    script.result("a", [text_block("shot"), {"type": "image", "source": {"type": "base64", "data": "x"}}])
     session = read(tmp_path, script.lines)
     assert [part.extra_tokens for part in session.parts] == [1000, 300, 150, 0, 1000]
     assert [part.needs for part in session.parts] == [(), (1,), (1,), (-2, -1), ()]
@@ -284,7 +292,7 @@ def test_tools_that_the_provider_ran_have_their_results_in_the_answer(tmp_path: 
         "tool_use_id": "w",
         "content": [{"type": "web_search_result", "url": "u"}],
     }
-    script.answer("m", server, found, said("so"))
+    script.answer("m", server, found, text_block("so"))
     session = read(tmp_path, script.lines)
     assert kinds(session) == ["call", "result", "text"]
     assert (session.calls[0].first, session.calls[0].stop) == (0, 3)
@@ -294,7 +302,7 @@ def sub_agent(agent: str, prompt: str) -> Transcript:
     script = Transcript(prompt, isSidechain=True, agentId=agent)
     script.answer(f"{agent}m", tool(f"{agent}a"))
     script.result(f"{agent}a")
-    script.answer(f"{agent}n", said("found"))
+    script.answer(f"{agent}n", text_block("found"))
     return script
 
 
@@ -337,10 +345,10 @@ def test_a_folder_gives_sub_agents_once_inside_the_session_that_started_them(tmp
 
 def test_sub_agents_without_a_name_are_told_apart_by_their_chains(tmp_path: Path) -> None:
     script = Transcript("go")
-    script.answer("m", said("a"))
+    script.answer("m", text_block("a"))
     for start in ("one", "two"):
         script.user(start, isSidechain=True, after=None)
-        script.answer(f"{start}m", said("b"), isSidechain=True)
+        script.answer(f"{start}m", text_block("b"), isSidechain=True)
     session = read(tmp_path, script.lines)
     assert texts(session) == ["go", "a"]
     assert [texts(side) for side in session.sidechains] == [["one", "b"], ["two", "b"]]
@@ -357,7 +365,7 @@ def test_what_is_unknown_is_named_once_a_line(tmp_path: Path) -> None:
     script.note(type="file-history-snapshot", messageId="x", snapshot={})
     script.note(type="novel")
     script.lines.append(b"\x00\x01\xff")
-    script.answer("m", said("a"))
+    script.answer("m", text_block("a"))
     session = read(tmp_path, script.lines)
     assert kinds(session) == ["user", "text"]
     assert [problem.split(" (")[0] for problem in problems(session)] == [
@@ -401,12 +409,12 @@ def test_calls_that_a_fork_copied_count_once(tmp_path: Path) -> None:
     origin = Transcript()
     for name in ("one", "two"):
         origin.user(name)
-        origin.answer(name, said(f"done {name}"))
+        origin.answer(name, text_block(f"done {name}"))
     fork = Transcript(sessionId="t")
     fork.lines = [{**line, "sessionId": "t"} for line in origin.lines if isinstance(line, dict)]
     copy = list(fork.lines)
     fork.user("three", after="u3")
-    fork.answer("three", said("done three"))
+    fork.answer("three", text_block("done three"))
     files = {"a": origin.lines, "b": fork.lines, "c": copy}
     paths = [write_lines(tmp_path / f"{name}.jsonl", *lines) for name, lines in files.items()]
     sessions = [recording.session for recording in gather(paths).recordings]
@@ -478,7 +486,7 @@ def test_the_cause_of_a_rewrite_is_known_where_requests_are_recorded(
     usage = {"input_tokens": 5, "cache_creation_input_tokens": 20_000, "cache_read_input_tokens": 0, "output_tokens": 9}
     for number, more in enumerate(([], lines), start=1):
         script.lines += more
-        script.answer(f"m{number}", said("ok"), usage=usage, stop="end_turn")
+        script.answer(f"m{number}", text_block("ok"), usage=usage, stop="end_turn")
         script.lines[-1]["requestRef"] = f"r{number}"
         script.user("on")
     session = check(read(tmp_path, script.lines))
@@ -492,12 +500,12 @@ def test_the_cause_of_a_rewrite_is_known_where_requests_are_recorded(
 def test_what_the_sums_have_beyond_the_answers_is_calls_of_no_line(tmp_path: Path) -> None:
     script = Transcript("go")
     usage = {"input_tokens": 5, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 30, "output_tokens": 9}
-    script.answer("m1", said("ok"), usage=usage, stop="end_turn")
+    script.answer("m1", text_block("ok"), usage=usage, stop="end_turn")
     sums = {"inputTokens": 7, "cacheReadInputTokens": 70, "cacheCreationInputTokens": 20, "outputTokens": 19}
     title = {"inputTokens": 100, "outputTokens": 4}
     script.note(type="cost-state", sessionId="s", modelUsage={"claude-x": sums, "claude-haiku-4-5": title})
     script.user("on")
-    script.answer("m2", said("later"), usage=usage, stop="end_turn")
+    script.answer("m2", text_block("later"), usage=usage, stop="end_turn")
     session = check(read(tmp_path, script.lines))
     assert [(call.model, call.usage) for call in session.asides] == [
         ("claude-x", Usage(2, 40, 0, 10)),
@@ -508,10 +516,10 @@ def test_what_the_sums_have_beyond_the_answers_is_calls_of_no_line(tmp_path: Pat
 def test_results_that_claude_code_cleared_are_an_eviction_that_it_recorded(tmp_path: Path) -> None:
     script = Transcript("go")
     script.answer("m1", tool("a", path="x"), tool("b", path="y"))
-    script.result("a", [said("one")])
-    script.result("b", [said("two")])
+    script.result("a", [text_block("one")])
+    script.result("b", [text_block("two")])
     script.add("system", subtype="microcompact_boundary", microcompactMetadata={"compactedToolIds": ["a", "gone"]})
-    script.answer("m2", said("done"), stop="end_turn")
+    script.answer("m2", text_block("done"), stop="end_turn")
     session = check(read(tmp_path, script.lines))
     (eviction,) = session.evictions
     assert [session.parts[index].text for index in eviction.removed] == ["one"]
@@ -523,7 +531,7 @@ def test_the_overhead_is_that_of_a_snapshot_where_no_request_is_recorded(tmp_pat
     script.add("attachment", attachment={"type": "prompt_snapshot", "systemPrompt": ["Be good.", "Be brief."]})
     tools = [{"name": "Read", "schema": {"name": "Read", "input_schema": {}}}]
     script.add("attachment", attachment={"type": "prompt_snapshot", "systemPrompt": ["Be good."], "tools": tools})
-    script.answer("m1", said("ok"), stop="end_turn")
+    script.answer("m1", text_block("ok"), stop="end_turn")
     session = check(read(tmp_path, script.lines))
     assert session.system_tokens == 2 + 9  # the prompt, and the tool as JSON
     assert kinds(session) == ["user", "text"]

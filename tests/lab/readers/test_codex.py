@@ -81,7 +81,7 @@ def turn(name: str, number: int) -> list[Line]:
     return [context, message("user", f"say {name}"), message("assistant", name), cost(number, fresh=100 * number)]
 
 
-def said(session: RecordedSession) -> list[str]:
+def answer_texts(session: RecordedSession) -> list[str]:
     """The model's words."""
     return [part.text for part in session.parts if part.kind is Kind.TEXT]
 
@@ -92,7 +92,7 @@ def test_a_fork_begins_with_the_history_that_its_file_refers_to(tmp_path: Path) 
     rollout(tmp_path, 2, "f", 5, *turn("three", 2), *turn("four", 3), base=one)
     fork = rollout(tmp_path, 3, "g", 10, *turn("five", 3), base={"thread_id": "f", "end_ordinal_exclusive": 10})
     (session,) = codex.read(fork)
-    assert said(check(session)) == ["one", "three", "five"]
+    assert answer_texts(check(session)) == ["one", "three", "five"]
     assert [call.inherited for call in session.calls] == [True, True, False]
     assert kinds(session).count("system") == 1
     assert session.problems == []
@@ -117,7 +117,7 @@ def test_a_fork_begins_with_the_history_that_its_file_refers_to(tmp_path: Path) 
     assert problems(cut) == [f"{MISSING} it breaks off"]
     next(tmp_path.glob(f"{DAY}1/*")).unlink()
     (rest,) = codex.read(fork)
-    assert said(rest) == ["three", "five"]
+    assert answer_texts(rest) == ["three", "five"]
     assert problems(rest) == [f"{MISSING} the rollout was not found"]
 
 
@@ -134,7 +134,7 @@ def test_rollouts_that_refer_to_each_other_are_read_once(tmp_path: Path, monkeyp
     fork = rollout(tmp_path, 1, "p", 0, *turn("one", 1), base=base)
     monkeypatch.chdir(fork.parent)
     (session,) = codex.read(Path(fork.name))
-    assert said(session) == ["one"]
+    assert answer_texts(session) == ["one"]
     assert problems(session) == [f"{MISSING} the rollouts refer to each other"]
 
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.lab.readers import test_atif, test_codex, test_copilot, test_kindred, test_pi
 from tests.lab.readers.promises import check
-from tests.lab.readers.test_claude_code import Transcript, said, sub_agent, thought, tool
-from tests.lab.readers.test_recordings import RECORDINGS, loaded
+from tests.lab.readers.test_claude_code import Transcript, sub_agent, text_block, thinking_block, tool
+from tests.lab.readers.test_recordings import RECORDINGS, load_recording
 from tests.lab.readers.writing import Line, write_lines
 from wane import FormatError
 from wane.lab.readers import (
@@ -38,8 +38,8 @@ from wane.lab.readers.reading import line_reader_of
 
 def claude_lines() -> list[Line]:
     script = Transcript("go")
-    script.answer("m", thought("hm"), said("on it"), tool("a", path="x"))
-    script.result("a", [said("ok")])
+    script.answer("m", thinking_block("hm"), text_block("on it"), tool("a", path="x"))
+    script.result("a", [text_block("ok")])
     script.add(
         "attachment", attachment={"type": "file", "content": {"file": {"content": "x"}}}, rendered=[{"content": "x"}]
     )
@@ -47,10 +47,10 @@ def claude_lines() -> list[Line]:
     script.note(type="queue-operation", operation="remove", sessionId="s")
     about = {"preTokens": 5, "preservedSegment": {"headUuid": "u0"}, "preservedMessages": {"uuids": ["u0"]}}
     script.add("system", subtype="compact_boundary", logicalParentUuid="u2", compactMetadata=about)
-    script.user([said("summary")], isCompactSummary=True)
-    inner = {"type": "user", "uuid": "p", "message": {"role": "user", "content": [said("look")]}}
+    script.user([text_block("summary")], isCompactSummary=True)
+    inner = {"type": "user", "uuid": "p", "message": {"role": "user", "content": [text_block("look")]}}
     script.add("progress", data={"type": "agent_progress", "agentId": "b", "message": inner})
-    script.answer("n", said("done"), stop="end_turn")
+    script.answer("n", text_block("done"), stop="end_turn")
     return script.lines + sub_agent("c", "look").lines
 
 
@@ -85,7 +85,7 @@ def pi_lines() -> list[Line]:
     }
     messages = test_pi.chain(
         test_pi.user("go"),
-        test_pi.answer(thinking, test_pi.said("x"), test_pi.tool("c")),
+        test_pi.answer(thinking, test_pi.text_block("x"), test_pi.tool("c")),
         test_pi.result("c", "y"),
         run,
     )
@@ -104,7 +104,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from places(child, (*path, key))
 
 
-def changed(lines: list[Any], path: tuple[Any, ...], to: Any) -> None:
+def set_value(lines: list[Any], path: tuple[Any, ...], to: Any) -> None:
     owner: Any = lines
     for key in path[:-1]:
         owner = owner[key]
@@ -136,8 +136,8 @@ def test_a_file_of_nothing_gives_nothing(tmp_path: Path, reader: ModuleType, lin
 
 DOCUMENTS: list[tuple[ModuleType, list[Any]]] = [
     (gemini_cli, [json.loads(line) for line in (RECORDINGS / "gemini-cli.jsonl").read_text("utf-8").splitlines()]),
-    (opencode, [loaded("opencode.json")]),
-    (goose, [loaded("goose.json")]),
+    (opencode, [load_recording("opencode.json")]),
+    (goose, [load_recording("goose.json")]),
     (atif, [test_atif.trajectory(test_atif.USER, test_atif.agent(test_atif.call(1), results=[test_atif.result(1)]))]),
 ]
 
@@ -151,7 +151,7 @@ def test_a_session_comes_of_it_all_the_same(reader: ModuleType, lines: list[Line
     where = data.draw(st.lists(st.sampled_from(sorted(places(damaged), key=repr)), min_size=1, max_size=4))
     # The longest first: a path may lead through what a shorter one changes.
     for path in sorted(where, key=len, reverse=True):
-        changed(damaged, path, data.draw(ANYTHING))
+        set_value(damaged, path, data.draw(ANYTHING))
     with TemporaryDirectory() as folder:
         path = write_lines(Path(folder) / "s.jsonl", *[json.dumps(line) for line in damaged])
         if (reader, lines) in SOURCES:

@@ -29,9 +29,9 @@ needs_inputs = pytest.mark.skipif(
 )
 
 
-def paid(session: RecordedSession) -> Recorded:
+def recorded_cost(session: RecordedSession) -> Recorded:
     """What a session cost by its recording."""
-    pricing = Pricing.recorded(session, Pricing.of("anthropic:claude-sonnet-4-5"))
+    pricing = Pricing.of_recording(session, Pricing.of("anthropic:claude-sonnet-4-5"))
     return Recorded.of(count(session), pricing, 80_000)
 
 
@@ -51,7 +51,7 @@ def test_the_recorded_cost_counts_first_and_a_model_is_priced_by_its_provider(
     name: str, dollars: float, priced_as: str
 ) -> None:
     (session,) = map(check, read_session(FAILING / name))
-    recorded = paid(session)
+    recorded = recorded_cost(session)
     assert recorded.account.at_least == pytest.approx(dollars)
     assert recorded.complete
     assert {call.priced_as for call in session.calls} == {priced_as}
@@ -130,7 +130,7 @@ def test_calls_on_an_abandoned_branch_were_paid(tmp_path: Path) -> None:
     path.write_text(opencode(user, answer, user, answer, revert={"messageID": "m2"}))
     (session,) = map(check, read_session(path))
     assert kinds(session) == ["user", "text"]
-    recorded = paid(session)
+    recorded = recorded_cost(session)
     assert recorded.account.at_least == 0.25  # what a replay makes, too
     assert recorded.paid == 0.5
     assert recorded.complete
@@ -198,7 +198,7 @@ def test_copilot_records_sums_when_it_ends_which_add_up_if_it_was_resumed(tmp_pa
     (session,) = map(check, read_session(path))
     assert session.system_tokens == 1_000
     assert [call.usage for call in session.calls] == [Usage(0, output=30)] * 2
-    account = paid(session).account
+    account = recorded_cost(session).account
     assert (account.calls, account.input_tokens, account.output_tokens) == (2, 4_000, 60)
     assert account.at_least == pytest.approx(2 * (500 * 1.25 + 1_500 * 0.125 + 30 * 10) / 1e6)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.journal.support import NOON, begin, said
+from tests.journal.support import NOON, begin, user_record
 from tests.lab.readers.promises import check, kinds, texts
 from wane import JournalError, Level, Policy, Step
 from wane.journal import ConfigRecord, MessageRecord, NoteRecord, PassRecord, Record, UsageRecord
@@ -39,7 +39,7 @@ def went(items: int, *removed: int) -> PassRecord:
 
 HISTORY: list[Record] = [
     ConfigRecord(budget=700, policy=Policy(), overhead=0),
-    said("list the files"),
+    user_record("list the files"),
     UsageRecord(items=1, input_tokens=100, output_tokens=9, cache_read_tokens=50, cache_write_tokens=40, model="p:a:m"),
     answer(1),
     ConfigRecord(budget=700, policy=Policy(), overhead=80),
@@ -104,7 +104,7 @@ def test_whose_prices_a_recorded_cost_takes_is_told(tmp_path: Path) -> None:
     assumed = [replace(it, assumed=whose, cost=0.5) if isinstance(it, UsageRecord) else it for it in HISTORY]
     session = read(begin(tmp_path, assumed))
     assert {call.assumed for call in session.calls if call.cost is not None} == {whose}
-    pricing = Pricing.recorded(session, Pricing.of("anthropic:claude-sonnet-4-5"))
+    pricing = Pricing.of_recording(session, Pricing.of("anthropic:claude-sonnet-4-5"))
     recorded = Recorded.of(count(session), pricing, 80_000)
     calls = recorded.account.assumed[whose]
     assert calls > 1
@@ -119,7 +119,7 @@ def test_fees_of_unknown_amount_make_a_recorded_cost_a_bound(tmp_path: Path) -> 
             record = replace(record, cost=None, model="openai:gpt-5.2", parts=parts)
         open_ended.append(record)
     session = read(begin(tmp_path, open_ended))
-    recorded = Recorded.of(count(session), Pricing.recorded(session, Pricing.of("openai:gpt-5.2")), 80_000)
+    recorded = Recorded.of(count(session), Pricing.of_recording(session, Pricing.of("openai:gpt-5.2")), 80_000)
     assert recorded.account.at_least > 0
     assert not recorded.account.complete
 
@@ -133,7 +133,7 @@ def test_rounds_that_wane_made_itself_are_told_also_where_the_client_never_sent_
     records: list[Record] = [
         ConfigRecord(budget=700, policy=Policy(), overhead=0),
         NoteRecord(CLIENT_NOTE, {"entries": []}),
-        said("list the files"),
+        user_record("list the files"),
         usage,
         NoteRecord(REPLY_NOTE, {}),
         MessageRecord(message={"role": "assistant", "content": None, "tool_calls": [mark]}),

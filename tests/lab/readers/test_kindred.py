@@ -37,7 +37,7 @@ def qwen(number: int, kind: str, parts: list[Line] | None = None, *, after: int 
     }
 
 
-def used(prompt: int, candidates: int, thoughts: int = 0, cached: int = 0) -> Line:
+def usage_fields(prompt: int, candidates: int, thoughts: int = 0, cached: int = 0) -> Line:
     total = prompt + candidates
     counts = {"promptTokenCount": prompt, "candidatesTokenCount": candidates, "thoughtsTokenCount": thoughts}
     return {"usageMetadata": {**counts, "totalTokenCount": total, "cachedContentTokenCount": cached}, "model": "qwen3"}
@@ -59,11 +59,11 @@ def test_qwen_code_has_the_outer_keys_of_claude_code_and_contents_of_gemini(tmp_
         tmp_path / "s.jsonl",
         qwen(0, "user", [{"text": "Never touch the migrations."}]),
         response(1, 900, 40),
-        qwen(2, "assistant", [THOUGHT, READ], **used(900, 40, thoughts=8)),
+        qwen(2, "assistant", [THOUGHT, READ], **usage_fields(900, 40, thoughts=8)),
         qwen(3, "tool_result", [SEEN]),
         qwen(4, "user", [{"text": "A cron job ran."}], subtype="cron"),
         response(5, 300, 20),
-        qwen(6, "assistant", [{"text": "Done."}], **used(950, 12, cached=900)),
+        qwen(6, "assistant", [{"text": "Done."}], **usage_fields(950, 12, cached=900)),
     )
     assert title_of(path) == "Qwen Code"
     assert not claude_code.recognises([json.loads(line) for line in path.read_text().splitlines()])
@@ -83,11 +83,11 @@ def test_qwen_code_names_branches_that_were_taken_back_and_compresses(tmp_path: 
     path = write_lines(
         tmp_path / "s.jsonl",
         qwen(0, "user", [{"text": "One."}]),
-        qwen(1, "assistant", [{"text": "Wrong."}], **used(500, 5)),
+        qwen(1, "assistant", [{"text": "Wrong."}], **usage_fields(500, 5)),
         qwen(2, "user", [{"text": "Two."}], after=0),
         qwen(3, "user", kept),
         qwen(4, "system", subtype="chat_compression", systemPayload=payload),
-        qwen(5, "assistant", [{"text": "Right."}], **used(600, 6)),
+        qwen(5, "assistant", [{"text": "Right."}], **usage_fields(600, 6)),
     )
     (session,) = map(check, read_session(path))
     assert texts(session) == ["One.", "Two.", "Go on.", "Right."]
@@ -106,7 +106,7 @@ def event(kind: str, **data: Any) -> Line:
     return kimi("context.append_loop_event", event={"type": kind, "step": 1, **data})
 
 
-def said(text: str, origin: str = "user") -> Line:
+def user_line(text: str, origin: str = "user") -> Line:
     message = {"role": "user", "content": [{"type": "text", "text": text}], "origin": {"kind": origin}}
     return kimi("context.append_message", message=message)
 
@@ -122,8 +122,8 @@ def kimi_lines() -> list[Line]:
         {"type": "metadata", "protocol_version": "1.5"},
         kimi("profile.bind", systemPrompt="You are Kimi."),
         kimi("turn.prompt", input=[{"type": "text", "text": "Fix it."}]),
-        said("Fix it."),
-        said("<system-reminder>Today.</system-reminder>", "injection"),
+        user_line("Fix it."),
+        user_line("<system-reminder>Today.</system-reminder>", "injection"),
         event("step.begin"),
         kimi("llm.tools_snapshot", tools=[{"name": "Read"}]),
         kimi("llm.request", provider="kimi", model="kimi-k2.5", modelAlias="m", thinkingEffort="high"),
@@ -136,7 +136,7 @@ def kimi_lines() -> list[Line]:
         kimi("usage.record", model="m", usage=summary),
         kimi("context.apply_compaction", summary="So.", contextSummary="As you know: So.", tokensBefore=1_020),
         {"type": "agent.message.appended", "message": repeated, "kind": "event"},
-        said("Wrong."),
+        user_line("Wrong."),
         event("step.begin"),
         event("content.part", part={"type": "text", "text": "Oh."}),
         event("step.end", usage=kimi_usage(70)),
@@ -148,7 +148,7 @@ def test_kimi_code_records_everything_twice_and_the_usage_of_a_call_three_times(
     folder = tmp_path / "sessions" / "wd" / "session_1"
     write_lines(folder / "agents" / "main" / "wire.jsonl", *kimi_lines())
     step = [event("step.begin"), event("content.part", part={"type": "text", "text": "Yes."}), event("step.end")]
-    write_lines(folder / "agents" / "coder-1" / "wire.jsonl", said("Look."), *step)
+    write_lines(folder / "agents" / "coder-1" / "wire.jsonl", user_line("Look."), *step)
     (folder / "state.json").write_text('{"cwd": "/w"}')
     (session,) = map(check, read_session(tmp_path))
     assert (session.source, session.name, session.cwd, session.title) == (kimi_code.NAME, "session_1", "/w", "Fix it.")

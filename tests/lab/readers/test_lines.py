@@ -16,13 +16,13 @@ from wane.lab.readers.building import lines
 from wane.lab.readers.building.lines import Problems, head, records
 from wane.lab.readers.building.values import count, first_words, seconds, sound, usage_of, write_arguments
 from wane.lab.session import Usage
-from wane.rewrites import reported
+from wane.rewrites import explain_reported
 
 
 def read(path: Path) -> tuple[list[tuple[int, dict[str, object]]], list[str]]:
     problems = Problems()
     found = list(records(path, problems))
-    return found, [f"{problem.line}: {problem.what}" for problem in problems.listed()]
+    return found, [f"{problem.line}: {problem.what}" for problem in problems.list_sorted()]
 
 
 def test_each_object_comes_with_its_line_and_empty_lines_are_nothing(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_line_longer_than_any_record_is_passed_over(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a", {"a": 1}, {"b": "x" * 5000}, {"c": 3})
     problems = Problems()
     assert [line for line, _ in records(path, problems, longest=1000)] == [1, 3]
-    assert [problem.what for problem in problems.listed()] == ["the line is longer than 1,000 bytes"]
+    assert [problem.what for problem in problems.list_sorted()] == ["the line is longer than 1,000 bytes"]
 
 
 def test_many_problems_of_one_kind_are_counted_not_listed(tmp_path: Path) -> None:
@@ -117,5 +117,5 @@ def test_arguments_that_no_strict_encoder_takes_have_their_text_too(value: objec
 
 
 def test_a_usage_loses_its_output_and_nothing_else() -> None:
-    whole = Usage(1, 2, 3, 4, 5, "fast", reported("tools_changed"), 0.5, further_fees=True)
+    whole = Usage(1, 2, 3, 4, 5, "fast", explain_reported("tools_changed"), 0.5, further_fees=True)
     assert whole.without_output() == replace(whole, output=None)

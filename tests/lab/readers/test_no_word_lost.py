@@ -28,7 +28,7 @@ from pydantic_ai.messages import (
 from tests.journal.support import begin
 from tests.lab.readers import test_atif, test_copilot, test_kindred
 from tests.lab.readers.test_damage import claude_lines, codex_lines, pi_lines
-from tests.lab.readers.test_recordings import RECORDINGS, loaded
+from tests.lab.readers.test_recordings import RECORDINGS, load_recording
 from tests.lab.readers.writing import write_lines
 from wane.core.errors import WaneError
 from wane.journal import MessageRecord, StrategyRecord
@@ -80,7 +80,7 @@ def words(session: RecordedSession) -> str:
     return "\n".join([*texts, *map(words, session.sidechains)])
 
 
-def marked(lines: list[Any], path: tuple[Any, ...]) -> list[Any]:
+def mark_text(lines: list[Any], path: tuple[Any, ...]) -> list[Any]:
     copied: list[Any] = json.loads(json.dumps(lines))
     owner: Any = copied
     for key in path[:-1]:
@@ -92,9 +92,9 @@ def marked(lines: list[Any], path: tuple[Any, ...]) -> list[Any]:
 GEMINI = [json.loads(line) for line in (RECORDINGS / "gemini-cli.jsonl").read_text("utf-8").splitlines()]
 QWEN = [
     test_kindred.qwen(0, "user", [{"text": "Never touch the migrations."}]),
-    test_kindred.qwen(1, "assistant", [test_kindred.THOUGHT, test_kindred.READ], **test_kindred.used(900, 40)),
+    test_kindred.qwen(1, "assistant", [test_kindred.THOUGHT, test_kindred.READ], **test_kindred.usage_fields(900, 40)),
     test_kindred.qwen(2, "tool_result", [test_kindred.SEEN]),
-    test_kindred.qwen(3, "assistant", [{"text": "Done."}], **test_kindred.used(950, 12)),
+    test_kindred.qwen(3, "assistant", [{"text": "Done."}], **test_kindred.usage_fields(950, 12)),
 ]
 TRAJECTORY = test_atif.trajectory(test_atif.USER, test_atif.agent(test_atif.call(1), results=[test_atif.result(1)]))
 CHAT: list[Any] = [
@@ -115,8 +115,8 @@ SAMPLES: dict[str, list[Any]] = {
     "kimi-code": test_kindred.kimi_lines(),
     "qwen-code": QWEN,
     "gemini-cli": GEMINI,
-    "opencode": [loaded("opencode.json")],
-    "goose": [loaded("goose.json")],
+    "opencode": [load_recording("opencode.json")],
+    "goose": [load_recording("goose.json")],
     "atif": [TRAJECTORY],
     "cline": [test_kindred.CLINE],
     "mistral-vibe": test_kindred.vibe_lines(),
@@ -145,7 +145,7 @@ def test_every_text_is_read_or_named(tmp_path: Path, name: str) -> None:
         if path[0] + 1 in abandoned or not NAMES.isdisjoint(path) or (name, *path[2:3]) in OWN:
             continue
         try:
-            sessions = read_file(write_lines(tmp_path / "s.jsonl", *marked(lines, path)))
+            sessions = read_file(write_lines(tmp_path / "s.jsonl", *mark_text(lines, path)))
         except WaneError:
             continue  # refused
         read = "\n".join(map(words, sessions))
@@ -191,7 +191,7 @@ def test_every_text_of_pydantic_ai_is_read_or_named(tmp_path: Path) -> None:
         if not (NAMES | PYDANTIC_AI_NAMES).isdisjoint(path):
             continue
         looked += 1
-        (session,) = read_file(write_lines(tmp_path / "s.jsonl", *marked(messages, path)))
+        (session,) = read_file(write_lines(tmp_path / "s.jsonl", *mark_text(messages, path)))
         # Instructions are the overhead, of which the tokens alone are kept.
         counted = session.system_tokens != whole.system_tokens
         if MARK not in words(session) and not session.problems and not counted:
@@ -271,7 +271,7 @@ def test_every_text_of_a_journal_is_read_or_named(tmp_path: Path, name: str) -> 
         looked += 1
         folder = tmp_path / str(number)
         folder.mkdir()
-        records = [MessageRecord(message=message) for message in marked(messages, path)]
+        records = [MessageRecord(message=message) for message in mark_text(messages, path)]
         (session,) = read_file(begin(folder, records, message_format=name))
         if MARK not in words(session) and not session.problems:
             lost.append(path)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions
-from tests.lab.readers.test_claude_code import Transcript, read, said, tool
+from tests.lab.readers.test_claude_code import Transcript, read, text_block, tool
 from wane import Kind, chars
 from wane.formats.notices import is_notice
 from wane.lab.readers import read_session
@@ -19,7 +19,7 @@ HUMAN = {"origin": {"kind": "human"}}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "x"}}
 
 
-def told(session: RecordedSession) -> list[tuple[str, str]]:
+def input_texts(session: RecordedSession) -> list[tuple[str, str]]:
     """Kind and text of all that no model said, and no tool."""
     kinds_ = (Kind.USER, Kind.NOTICE, Kind.SYSTEM)
     return [(part.kind.value, part.text) for part in session.parts if part.kind in kinds_]
@@ -47,10 +47,10 @@ def told(session: RecordedSession) -> list[tuple[str, str]]:
 )
 def test_lines_of_claude_code(tmp_path: Path, content: str, fields: dict[str, Any], kind: str) -> None:
     script = Transcript("begin")
-    script.answer("m", said("a"))
+    script.answer("m", text_block("a"))
     script.user(content, **fields)
-    script.answer("n", said("b"))
-    assert told(read(tmp_path, script.lines)) == [("user", "begin"), (kind, content)]
+    script.answer("n", text_block("b"))
+    assert input_texts(read(tmp_path, script.lines)) == [("user", "begin"), (kind, content)]
 
 
 @pytest.mark.parametrize(
@@ -90,28 +90,28 @@ def test_attachments_of_claude_code(
     tmp_path: Path, attachment: dict[str, Any], kind: str | None, told_model: str
 ) -> None:
     script = Transcript("begin")
-    script.answer("m", said("a"))
+    script.answer("m", text_block("a"))
     script.add("attachment", attachment=attachment)
-    script.answer("n", said("b"))
-    assert told(read(tmp_path, script.lines))[1:] == ([] if kind is None else [(kind, told_model)])
+    script.answer("n", text_block("b"))
+    assert input_texts(read(tmp_path, script.lines))[1:] == ([] if kind is None else [(kind, told_model)])
 
 
 def test_the_prompt_of_a_command_that_a_person_gave_is_theirs_and_that_of_a_skill_is_not(tmp_path: Path) -> None:
     command = "<command-message>greet</command-message>\n<command-name>/greet</command-name>"
     skill = "Base directory for this skill: /x\n\n# X"
     script = Transcript("begin")
-    script.answer("m", said("a"))
+    script.answer("m", text_block("a"))
     script.user(command, **HUMAN)
     script.user("Greet Tom.", isMeta=True, turnCompanion=True)
-    script.answer("n", said("b"))
+    script.answer("n", text_block("b"))
     script.user(command)
-    script.user([said(skill)], isMeta=True)
+    script.user([text_block(skill)], isMeta=True)
     script.answer("o", tool("t"))
     script.result("t", "Launching skill: greet")
-    script.user([said("Greet Ann.")], isMeta=True, sourceToolUseID="t")
-    script.answer("p", said("c"))
+    script.user([text_block("Greet Ann.")], isMeta=True, sourceToolUseID="t")
+    script.answer("p", text_block("c"))
     session = read(tmp_path, script.lines)
-    assert told(session)[1:] == [
+    assert input_texts(session)[1:] == [
         ("user", command),
         ("user", "Greet Tom."),
         ("user", command),
@@ -124,10 +124,12 @@ def test_the_prompt_of_a_command_that_a_person_gave_is_theirs_and_that_of_a_skil
 def test_the_blocks_of_a_turn_are_judged_each_by_itself(tmp_path: Path) -> None:
     script = Transcript()
     opened = "<ide_opened_file>The user opened a.py</ide_opened_file>"
-    script.user([said(opened), said("see"), IMAGE, said("there"), said(opened), said(opened)])
-    script.answer("m", said("a"))
+    script.user(
+        [text_block(opened), text_block("see"), IMAGE, text_block("there"), text_block(opened), text_block(opened)]
+    )
+    script.answer("m", text_block("a"))
     session = read(tmp_path, script.lines)
-    assert told(session) == [("notice", opened), ("user", "see\nthere"), ("notice", opened), ("notice", opened)]
+    assert input_texts(session) == [("notice", opened), ("user", "see\nthere"), ("notice", opened), ("notice", opened)]
     assert session.parts[1].extra_tokens > 0
     assert session.messages[:4] == [0, 1, 2, 3]
 
@@ -136,7 +138,7 @@ def test_lines_that_only_the_client_needs_are_known(tmp_path: Path) -> None:
     script = Transcript("go")
     for kind in ("api-request", "api-request-blob", "api-request-shape", "atis-latch", "cost-state", "tools-used"):
         script.note(type=kind, sessionId="s")
-    script.answer("m", said("a"))
+    script.answer("m", text_block("a"))
     session = read(tmp_path, script.lines)
     assert (kinds(session), session.problems) == (["user", "text"], [])
 
@@ -162,7 +164,7 @@ TOKENS = {
 """By recording, tokens and number of a person's turns, and of notices. All of them were read."""
 
 
-def held(session: RecordedSession, kind: Kind) -> tuple[int, int]:
+def weigh_kind(session: RecordedSession, kind: Kind) -> tuple[int, int]:
     weights = [part.item(chars, 0).tokens for part in session.parts if part.kind is kind]
     return sum(weights), len(weights)
 
@@ -173,7 +175,7 @@ def held(session: RecordedSession, kind: Kind) -> tuple[int, int]:
 def test_what_a_person_and_what_the_harness_said(name: str) -> None:
     (session,) = read_session(SESSIONS / f"{name}.jsonl")
     check(session)
-    assert (*held(session, Kind.USER), *held(session, Kind.NOTICE)) == TOKENS[name]
+    assert (*weigh_kind(session, Kind.USER), *weigh_kind(session, Kind.NOTICE)) == TOKENS[name]
     for whole in (session, *session.sidechains):
         assert not any(is_notice(part.text) for part in whole.parts if part.kind is Kind.USER)
     # A sub-agent's task is what it works on.

@@ -32,7 +32,7 @@ def answer(*blocks: dict[str, Any], **data: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": list(blocks), **shared, **data}
 
 
-def said(text: str) -> dict[str, Any]:
+def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
@@ -45,7 +45,7 @@ def result(call_id: str, text: str) -> dict[str, Any]:
         "role": "toolResult",
         "toolCallId": call_id,
         "toolName": "bash",
-        "content": [said(text)],
+        "content": [text_block(text)],
         "details": {"x": 1},
     }
 
@@ -64,7 +64,9 @@ def read(folder: Path, *lines: Line) -> RecordedSession:
 
 def test_messages_become_parts_and_each_answer_a_call(tmp_path: Path) -> None:
     session = read(
-        tmp_path, HEADER, *chain(user("fix it"), answer(said("on it"), tool("c", command="ls")), result("c", "a b"))
+        tmp_path,
+        HEADER,
+        *chain(user("fix it"), answer(text_block("on it"), tool("c", command="ls")), result("c", "a b")),
     )
     assert kinds(session) == ["user", "text", "call", "result"]
     assert texts(session)[2:] == ['bash{"command":"ls"}', "a b"]
@@ -79,9 +81,9 @@ def test_the_path_to_the_last_entry_is_read_and_the_other_branches_are_named(tmp
         tmp_path,
         HEADER,
         entry("a", None, message=user("one")),
-        entry("b", "a", message=answer(said("wrong way"))),
+        entry("b", "a", message=answer(text_block("wrong way"))),
         entry("c", "b", message=user("no")),
-        entry("d", "a", message=answer(said("right way"))),
+        entry("d", "a", message=answer(text_block("right way"))),
         entry("e", "d", type="branch_summary", fromId="c", summary="tried the wrong way"),
         entry("f", "e", type="label", targetId="d", label="here"),
     )
@@ -97,7 +99,7 @@ def test_a_parent_that_was_lost_does_not_take_all_before_it_along(tmp_path: Path
         HEADER,
         entry("a", None, message=user("one")),
         '{"type":"message","id":"b","parentId":"a","message":{"ro',
-        entry("c", "b", message=answer(said("two"))),
+        entry("c", "b", message=answer(text_block("two"))),
     )
     assert texts(session) == ["one", "two"]
     assert problems(session)[0].startswith("3: not JSON")
@@ -106,7 +108,7 @@ def test_a_parent_that_was_lost_does_not_take_all_before_it_along(tmp_path: Path
 def test_a_compaction_says_what_it_kept_by_id_or_by_line(tmp_path: Path) -> None:
     compaction = {"type": "compaction", "summary": "all done so far", "tokensBefore": 9000}
     old = {**HEADER, "version": None}
-    messages = [user("one"), answer(said("two")), user("three"), answer(said("four"))]
+    messages = [user("one"), answer(text_block("two")), user("three"), answer(text_block("four"))]
     bare: list[Line] = [{"type": "message", "timestamp": "2026-01-01T00:00:01Z", "message": m} for m in messages]
     by_line = read(tmp_path / "1", old, *bare, {**compaction, "firstKeptEntryIndex": 3})  # the header is 0
     by_id = read(tmp_path / "3", HEADER, *chain(*messages), entry("e4", "e3", **compaction, firstKeptEntryId="e2"))
@@ -123,10 +125,10 @@ def test_an_answer_that_broke_off_keeps_its_words_and_not_its_calls(tmp_path: Pa
         HEADER,
         *chain(
             user("go"),
-            answer(said("let me"), tool("c"), stopReason="aborted", usage={**USAGE, "output": 1}),
+            answer(text_block("let me"), tool("c"), stopReason="aborted", usage={**USAGE, "output": 1}),
             user("stop"),
             answer(stopReason="error", usage={"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}),
-            answer(said("yes")),
+            answer(text_block("yes")),
         ),
     )
     assert texts(session) == ["go", "let me", "stop", "yes"]
@@ -136,7 +138,9 @@ def test_an_answer_that_broke_off_keeps_its_words_and_not_its_calls(tmp_path: Pa
 
 def test_signed_thinking_of_an_answer_that_broke_off_needs_nothing_of_what_follows(tmp_path: Path) -> None:
     thinking = {"type": "thinking", "thinking": "hm", "thinkingSignature": "s" * 900}
-    lines = chain(user("go"), answer(thinking, tool("c"), stopReason="aborted"), user("go on"), answer(said("done")))
+    lines = chain(
+        user("go"), answer(thinking, tool("c"), stopReason="aborted"), user("go on"), answer(text_block("done"))
+    )
     session = read(tmp_path, HEADER, *lines)
     assert kinds(session) == ["user", "reasoning", "user", "text"]
     assert [part.needs for part in session.parts] == [()] * 4
@@ -182,13 +186,13 @@ def test_what_the_user_ran_and_what_extensions_say_are_notices(tmp_path: Path) -
 def test_reasoning_that_is_signed_is_coupled_as_its_provider_wants_it(tmp_path: Path) -> None:
     thinking = {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"}
     sealed = {"type": "thinking", "thinking": "", "thinkingSignature": "x" * 1835}
-    anthropic = read(tmp_path / "a", HEADER, *chain(answer(thinking, said("so"), tool("c"))))
+    anthropic = read(tmp_path / "a", HEADER, *chain(answer(thinking, text_block("so"), tool("c"))))
     assert [part.needs for part in anthropic.parts] == [(1,), (), (-2,)]
     openai = read(tmp_path / "o", HEADER, *chain(answer(sealed, tool("c"), api="openai-responses")))
     assert [part.needs for part in openai.parts] == [(1,), (-1,)]
     assert openai.parts[0].extra_tokens == 300
     plain = {"type": "thinking", "thinking": "hm"}
-    other = read(tmp_path / "p", HEADER, *chain(answer({"type": "thinking", "thinking": ""}, plain, said("so"))))
+    other = read(tmp_path / "p", HEADER, *chain(answer({"type": "thinking", "thinking": ""}, plain, text_block("so"))))
     assert [(part.kind, part.needs) for part in other.parts] == [(Kind.REASONING, ()), (Kind.TEXT, (-1,))]
 
 
@@ -228,7 +232,7 @@ def test_the_shared_sessions() -> None:
 def test_records_are_read_however_they_follow_each_other(
     joined: Callable[[Sequence[Line]], str], tmp_path: Path
 ) -> None:
-    turns = [message for number in range(40) for message in (user(f"turn {number}"), answer(said("yes")))]
+    turns = [message for number in range(40) for message in (user(f"turn {number}"), answer(text_block("yes")))]
     records = [HEADER, *chain(*turns)]
     (tmp_path / "copy.jsonl").write_text(joined(records))
     (as_lines,) = read_session(write_lines(tmp_path / "lines.jsonl", *records))

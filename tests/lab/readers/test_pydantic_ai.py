@@ -33,7 +33,7 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ASKED = ModelRequest(parts=[SystemPromptPart("be brief"), UserPromptPart("list the files")], instructions="and kind")
 
 
-def answered(*parts: Any, **more: Any) -> ModelResponse:
+def model_response(*parts: Any, **more: Any) -> ModelResponse:
     return ModelResponse(parts=list(parts), model_name="m", timestamp=NOON, **more)
 
 
@@ -49,9 +49,9 @@ def read(folder: Path, *messages: ModelMessage, edit: Any = None) -> RecordedSes
 
 def test_responses_are_calls_with_their_usage_time_and_model(tmp_path: Path) -> None:
     usage = RequestUsage(input_tokens=100, cache_read_tokens=60, cache_write_tokens=30, output_tokens=7)
-    looked = answered(ThinkingPart("hm"), TextPart("I look"), ToolCallPart("ls", {"a": 1}, "c1"), usage=usage)
+    looked = model_response(ThinkingPart("hm"), TextPart("I look"), ToolCallPart("ls", {"a": 1}, "c1"), usage=usage)
     told = ModelRequest(parts=[ToolReturnPart("ls", "a.py", "c1"), UserPromptPart("also hidden ones")])
-    session = read(tmp_path, ASKED, looked, told, answered(TextPart("none")))
+    session = read(tmp_path, ASKED, looked, told, model_response(TextPart("none")))
     assert (session.source, session.title) == ("pydantic_ai", "list the files")
     assert kinds(session) == ["system", "user", "reasoning", "text", "call", "result", "user", "text"]
     one, two = session.calls
@@ -62,19 +62,19 @@ def test_responses_are_calls_with_their_usage_time_and_model(tmp_path: Path) -> 
 
 
 def test_a_time_that_was_not_recorded_is_not_made_up(tmp_path: Path) -> None:
-    session = read(tmp_path, ASKED, answered(TextPart("x")), edit=lambda data: data[1].pop("timestamp"))
+    session = read(tmp_path, ASKED, model_response(TextPart("x")), edit=lambda data: data[1].pop("timestamp"))
     assert session.calls[0].at is None
 
 
 def test_a_sum_over_several_requests_is_no_usage_of_one(tmp_path: Path) -> None:
     marks = {"__pydantic_ai__": {"context_input_tokens": 50}}
-    session = read(tmp_path, ASKED, answered(TextPart("x"), usage=RequestUsage(input_tokens=90), metadata=marks))
+    session = read(tmp_path, ASKED, model_response(TextPart("x"), usage=RequestUsage(input_tokens=90), metadata=marks))
     assert session.calls[0].usage is None
 
 
 def test_what_the_provider_ran_or_compacted_itself_belongs_to_its_answer(tmp_path: Path) -> None:
     ran = [NativeToolCallPart("web_search", {}, "n1"), NativeToolReturnPart("web_search", "found", "n1")]
-    session = read(tmp_path, ASKED, answered(CompactionPart("so far"), *ran, TextPart("done"), provider_name="p"))
+    session = read(tmp_path, ASKED, model_response(CompactionPart("so far"), *ran, TextPart("done"), provider_name="p"))
     assert kinds(session) == ["system", "user", "system", "call", "result", "text"]
     assert (session.calls[0].first, session.calls[0].stop) == (2, 6)
 
@@ -84,7 +84,7 @@ def test_broken_messages_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
         data[1]["parts"][0]["part_kind"] = "spell"
         data.insert(2, {"kind": "rumour", "parts": []})
 
-    session = read(tmp_path, ASKED, answered(TextPart("x")), answered(TextPart("y")), edit=damage)
+    session = read(tmp_path, ASKED, model_response(TextPart("x")), model_response(TextPart("y")), edit=damage)
     assert kinds(session) == ["system", "user", "text"]
     one, two = problems(session)
     assert one.startswith("None: message 1: ")
@@ -92,7 +92,7 @@ def test_broken_messages_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
 
 
 def test_one_message_a_line_is_read_too(tmp_path: Path) -> None:
-    data = ModelMessagesTypeAdapter.dump_python([ASKED, answered(TextPart("x"))], mode="json")
+    data = ModelMessagesTypeAdapter.dump_python([ASKED, model_response(TextPart("x"))], mode="json")
     (tmp_path / "messages.jsonl").write_text("\n".join(map(json.dumps, data)))
     (session,) = read_session(tmp_path / "messages.jsonl")
     assert kinds(session) == ["system", "user", "text"]

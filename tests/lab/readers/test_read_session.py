@@ -17,7 +17,7 @@ import zstandard
 from tests.lab.readers.promises import SESSIONS, check, needs_sessions
 from wane import FormatError, JournalError, SessionNotFoundError, chars
 from wane.lab.readers import READER_NAMES, find_files, gather, head, join, read_file, read_session
-from wane.lab.readers.building.lines import unpacked
+from wane.lab.readers.building.lines import open_unpacked
 from wane.lab.readers.kin import first_record
 
 CHAT = json.dumps([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}])
@@ -171,7 +171,7 @@ def test_what_zstd_holds_is_taken_in_steps_and_not_copied(tmp_path: Path) -> Non
     path.write_bytes(zstandard.compress(bytes(64_000_000)))
     tracemalloc.start()
     try:
-        with unpacked(path) as file:
+        with open_unpacked(path) as file:
             assert [len(file.read(10_000)) for _ in range(20)] == [10_000] * 20
             _, peak = tracemalloc.get_traced_memory()
             assert sum(len(piece) for piece in iter(lambda: file.read(1 << 20), b"")) == 63_800_000

@@ -30,7 +30,7 @@ TASK = ["reasoning", "text", "call", "result", "call", "call", "result", "result
 """It looks at a file, edits it and looks again in one answer, and says so."""
 
 
-def loaded(name: str) -> Any:
+def load_recording(name: str) -> Any:
     return json.loads((RECORDINGS / name).read_text(encoding="utf-8"))
 
 
@@ -159,7 +159,7 @@ def test_goose() -> None:
 
 
 def test_goose_counts_cached_tokens_in_its_input(tmp_path: Path) -> None:
-    export = loaded("goose.json")
+    export = load_recording("goose.json")
     usage = {"inputTokens": 5_000, "outputTokens": 20, "cacheReadTokens": 4_000, "cacheWriteTokens": 300}
     export["conversation"][2]["metadata"]["usage"] = usage  # as Goose wrote it for 700 other tokens
     (tmp_path / "s.json").write_text(json.dumps(export))
@@ -244,7 +244,7 @@ def test_a_line_that_aider_printed_may_end_with_spaces_within(tmp_path: Path) ->
 def test_a_database_holds_what_its_exports_hold(
     tmp_path: Path, name: str, write: Callable[..., Path], child: str
 ) -> None:
-    export, sub = loaded(name), loaded(name)
+    export, sub = load_recording(name), load_recording(name)
     if "info" in sub:
         sub["info"] |= {"id": child, "parentID": export["info"]["id"]}
         for message in sub["messages"]:
@@ -292,7 +292,7 @@ def second_version(message: Any) -> tuple[str, str, Any]:
 
 
 def test_the_second_version_of_opencode_keeps_the_same_session_in_another_table(tmp_path: Path) -> None:
-    export = loaded("opencode.json")
+    export = load_recording("opencode.json")
     path = opencode_database(tmp_path / "opencode.db", {**export, "messages": []})
     spoken = [each for each in export["messages"] if each["parts"][0]["type"] != "compaction"]
     rows = [second_version(message) for message in spoken]
@@ -327,14 +327,14 @@ def test_other_databases_are_refused(tmp_path: Path) -> None:
         database.execute("CREATE TABLE cookies (id text)")
     with pytest.raises(FormatError, match="of no known agent"):
         read_session(tmp_path / "other.db")
-    path = opencode_database(tmp_path / "cut.db", loaded("opencode.json"))
+    path = opencode_database(tmp_path / "cut.db", load_recording("opencode.json"))
     path.write_bytes(path.read_bytes()[:5_000])
     with pytest.raises(FormatError, match="cannot be read"):
         read_session(path)
 
 
 def test_turns_that_were_taken_back_in_opencode_are_left_out(tmp_path: Path) -> None:
-    export = loaded("opencode.json")
+    export = load_recording("opencode.json")
     export["info"]["revert"] = {"messageID": export["messages"][-4]["info"]["id"]}
     (tmp_path / "s.json").write_text(json.dumps(export))
     (session,) = map(check, read_session(tmp_path / "s.json"))
@@ -345,7 +345,7 @@ def test_turns_that_were_taken_back_in_opencode_are_left_out(tmp_path: Path) -> 
 
 
 def test_a_call_that_opencode_did_not_finish_gets_what_opencode_sends(tmp_path: Path) -> None:
-    export = loaded("opencode.json")
+    export = load_recording("opencode.json")
     parts = export["messages"][1]["parts"]
     parts[3]["state"] = {"status": "running", "input": {}, "time": {"start": 1}}
     (tmp_path / "s.json").write_text(json.dumps(export))

@@ -186,7 +186,7 @@ class CodingAgent(ABC):
     @abstractmethod
     def command(self, prompt: str, turn: int) -> list[str]: ...
 
-    def pointed(self, upstream: str) -> list[str]:
+    def url_options(self, upstream: str) -> list[str]:
         """The options that tell it a URL, if its environment does not."""
         return []
 
@@ -246,7 +246,7 @@ class Codex(CodingAgent):
         free = "--dangerously-bypass-approvals-and-sandbox"
         return ["exec", *(["resume", "--last"] if turn else []), *options, free, prompt]
 
-    def pointed(self, upstream: str) -> list[str]:
+    def url_options(self, upstream: str) -> list[str]:
         return ["-c", f"openai_base_url={json.dumps(upstream + '/v1')}"]
 
     def answer(self, output: str) -> str:

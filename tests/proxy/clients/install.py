@@ -72,7 +72,7 @@ class Installed:
     path: tuple[Path, ...]
 
 
-def installed(package: Package) -> Installed:
+def install_client(package: Package) -> Installed:
     """Return a client, and install it, with all others of `.ci/run`, if it is not there yet.
 
     Raises:
@@ -192,4 +192,4 @@ def _has_node() -> bool:
 if __name__ == "__main__":
     for each in PACKAGES:
         with contextlib.suppress(UnavailableError):  # its tests say why
-            installed(each)
+            install_client(each)

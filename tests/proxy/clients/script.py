@@ -92,7 +92,7 @@ def plain(turn: Sequence[Step]) -> list[Reply]:
     return [step.reply for step in turn]
 
 
-def marked(turn: Sequence[Step], *, aloud: bool = False) -> Iterator[Reply]:
+def marked_replies(turn: Sequence[Step], *, aloud: bool = False) -> Iterator[Reply]:
     """What a model says that marks its work.
 
     Args:
@@ -108,7 +108,7 @@ def marked(turn: Sequence[Step], *, aloud: bool = False) -> Iterator[Reply]:
 
 
 def places(turn: Sequence[Step]) -> Iterator[bool]:
-    """For each reply of `marked`, whether `plain` has it too."""
+    """For each reply of `marked_replies`, whether `plain` has it too."""
     for step in turn:
         if step.alone:
             yield False

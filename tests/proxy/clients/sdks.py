@@ -100,7 +100,7 @@ class Chat(Sdk):
     def take(self, answer: Any) -> Said:
         message = answer.choices[0].message
         assert answer.usage.total_tokens > 0
-        self.history.append(_unparsed(message.model_dump(exclude_none=True)))
+        self.history.append(_strip_parsed(message.model_dump(exclude_none=True)))
         calls = [(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or ()]
         return Said(message.content or "", tuple(calls))
 
@@ -125,7 +125,7 @@ class Responses(Sdk):
 
     def take(self, answer: Any) -> Said:
         assert answer.usage.total_tokens > 0
-        self.history += [_unparsed(item.model_dump(exclude_none=True)) for item in answer.output]
+        self.history += [_strip_parsed(item.model_dump(exclude_none=True)) for item in answer.output]
         calls = [(it.call_id, it.name, it.arguments) for it in answer.output if it.type == "function_call"]
         return Said(answer.output_text, tuple(calls))
 
@@ -158,7 +158,7 @@ class Messages(Sdk):
 
     def take(self, answer: Any) -> Said:
         assert answer.usage.output_tokens > 0
-        self.history.append({"role": "assistant", "content": [_returned(block) for block in answer.content]})
+        self.history.append({"role": "assistant", "content": [_return_block(block) for block in answer.content]})
         text = "".join(block.text for block in answer.content if block.type == "text")
         made = [block for block in answer.content if block.type == "tool_use"]
         calls = [(block.id, block.name, json.dumps(block.input)) for block in made]
@@ -172,7 +172,7 @@ class Messages(Sdk):
 class Gemini(Sdk):
     """Gemini's `generateContent`, with thoughts. A stream's parts make one content."""
 
-    def _asked(self) -> dict[str, Any]:
+    def _request_arguments(self) -> dict[str, Any]:
         declared = [{"name": name, "parameters_json_schema": _SCHEMA} for name in NAMES]
         config = {"tools": [{"function_declarations": declared}], "thinking_config": {"include_thoughts": True}}
         return {"model": self.model, "contents": self.history, "config": config}
@@ -188,8 +188,8 @@ class Gemini(Sdk):
         async with httpx.AsyncClient(event_hooks={"response": [self.headers.hook]}) as http:
             models = self._google(httpx_async_client=http).aio.models
             if not stream:
-                return [await models.generate_content(**self._asked())]
-            return [chunk async for chunk in await models.generate_content_stream(**self._asked())]
+                return [await models.generate_content(**self._request_arguments())]
+            return [chunk async for chunk in await models.generate_content_stream(**self._request_arguments())]
 
     def take(self, answer: Any) -> Said:
         assert answer[-1].usage_metadata.total_token_count > 0
@@ -216,16 +216,18 @@ class Gemini(Sdk):
         self.history.append({"role": "user", "parts": parts})
 
 
-def _unparsed(data: Any) -> Any:
+def _strip_parsed(data: Any) -> Any:
     """Without what the SDK has made of the answer, which no provider takes back."""
     if isinstance(data, list):
-        return [_unparsed(each) for each in data]
+        return [_strip_parsed(each) for each in data]
     if not isinstance(data, dict):
         return data
-    return {key: _unparsed(value) for key, value in data.items() if key not in ("parsed", "parsed_arguments", "index")}
+    return {
+        key: _strip_parsed(value) for key, value in data.items() if key not in ("parsed", "parsed_arguments", "index")
+    }
 
 
-def _returned(block: Any) -> dict[str, Any]:
+def _return_block(block: Any) -> dict[str, Any]:
     """A block as it goes back."""
     keep = {"text": ("text",), "thinking": ("thinking", "signature"), "tool_use": ("id", "name", "input")}[block.type]
     return {"type": block.type, **{name: getattr(block, name) for name in keep}}

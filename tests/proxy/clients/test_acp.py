@@ -32,7 +32,7 @@ from tests.proxy.clients.agents import (
     QwenCode,
 )
 from tests.proxy.clients.install import Package
-from tests.proxy.clients.script import ANSWERS, PROMPTS, marked, turns
+from tests.proxy.clients.script import ANSWERS, PROMPTS, marked_replies, turns
 from tests.proxy.clients.test_versions import Model, in_table
 from tests.proxy.clients.world import WANE, Place
 from wane.testing import ScriptedServer
@@ -72,7 +72,7 @@ CLIENTS = {
 def editor(client: InEditor, place: Place, upstream: str, errors: Path, *options: str) -> Iterator[Editor]:
     """Run a client under `wane run`, as an editor does by its settings."""
     try:
-        program = install.installed(client.package)
+        program = install.install_client(client.package)
     except install.UnavailableError as error:
         pytest.skip(str(error))
     path = os.pathsep.join([*map(str, program.path), os.environ["PATH"]])
@@ -95,7 +95,7 @@ def test_a_session_in_an_editor_goes_on_when_it_is_loaded_again(name: str, tmp_p
     look = first[0].reply
     seen = replace(look, calls=(*look.calls, agent.hands(place.work).read("a.py")))
     steps = ((replace(first[0], reply=seen), *first[1:]), second, third)
-    model = Model(list(chain.from_iterable(marked(turn) for turn in steps)))
+    model = Model(list(chain.from_iterable(marked_replies(turn) for turn in steps)))
     errors = [tmp_path / "first.txt", tmp_path / "second.txt"]
     with ScriptedServer(model) as server:
         agent.prepare(place.home, server.url)

@@ -18,8 +18,8 @@ from tests.marks import wide
 from tests.proxy.clients import install
 from tests.proxy.clients.agents import KEY, Claude, Codex, CodingAgent, GeminiCli, Pi
 from tests.proxy.clients.install import Package
-from tests.proxy.clients.script import ANSWERS, marked, places, plain, start, turns
-from tests.proxy.clients.world import WANE, Place, difference, mask, proxy, said, tools, work
+from tests.proxy.clients.script import ANSWERS, marked_replies, places, plain, start, turns
+from tests.proxy.clients.world import WANE, Place, difference, mask, proxy, request_contents, tools, work
 from wane.proxy.server.app import sums_usage
 from wane.testing import Kind, Reply, Request, ScriptedServer, Usage
 
@@ -45,7 +45,7 @@ evicted = pytest.mark.parametrize(
 def replies(agent: CodingAgent, place: Place, *, marks: bool, aloud: bool = False) -> list[Reply]:
     script: list[Reply] = []
     for turn in turns(agent.hands(place.work)):
-        script += marked(turn, aloud=aloud) if marks else plain(turn)
+        script += marked_replies(turn, aloud=aloud) if marks else plain(turn)
     return script
 
 
@@ -74,7 +74,7 @@ def test_with_nothing_evicted_all_is_as_without_the_proxy(name: str, tmp_path: P
     which = chain.from_iterable(map(places, turns(agent.hands(place.work))))
     shared = [request for request, kept in zip(passed, which, strict=True) if kept]
     for mine, theirs in zip(shared, usual, strict=True):
-        assert not difference(said(mine), said(theirs))
+        assert not difference(request_contents(mine), request_contents(theirs))
         assert tools(mine) == tools(theirs)
     assert all("delimiter" in request.tools for request in passed)
     # The client has kept the same, and nothing of Wane's.

@@ -36,7 +36,7 @@ def endless(step: int) -> tuple[Call, ...]:
     return (start("all-of-it", "expl"),) if step == 0 else ()
 
 
-def refused(step: int) -> tuple[Call, ...]:
+def refused_acts(step: int) -> tuple[Call, ...]:
     """The model begins acts, on explorations that there are none of."""
     return (start(f"work-{step}", "act", f"find-{step}"),) if step % 2 == 0 else ()
 
@@ -91,7 +91,7 @@ class Model:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize(("marks", "accepted"), first_quick((endless, 1), (none, 0), (refused, 0), (lawless, 0)))
+@pytest.mark.parametrize(("marks", "accepted"), first_quick((endless, 1), (none, 0), (refused_acts, 0), (lawless, 0)))
 def test_no_request_of_claude_code_is_over_the_budget(marks: Marks, accepted: int, tmp_path: Path) -> None:
     place, model = Place.make(tmp_path / "agent"), Model(marks)
     with (
@@ -103,7 +103,7 @@ def test_no_request_of_claude_code_is_over_the_budget(marks: Marks, accepted: in
         assert server.refusals == ()
     assert done.answers == list(ANSWERS)
     assert len(model.accepted) == accepted
-    assert (len(model.rejected) > CALLS) is (marks in (refused, lawless))
+    assert (len(model.rejected) > CALLS) is (marks in (refused_acts, lawless))
     read = sum(len(text) for text in transcript(place)) / 4 * RATIO
     assert read > 3 * BUDGET
     assert max(model.sizes) <= BUDGET

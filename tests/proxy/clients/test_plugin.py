@@ -70,7 +70,7 @@ async def test_a_person_keeps_an_episode_in_the_terminal_of_copilot(tmp_path: Pa
     agent, work = Copilot("openai"), tmp_path / "work"
     async with at_work(agent, "copilot", tmp_path) as (index, _, environ):
         await asyncio.to_thread(say, agent, 0, ("Read a.txt",), environ, work)
-        command = [str(install.installed(agent.package).program), "--experimental", "--continue"]
+        command = [str(install.install_client(agent.package).program), "--experimental", "--continue"]
         typed = [("you trust", "\r"), ("Servers reloaded", "/wane"), ("List the episodes", " keep 0"), ("keep 0", "\r")]
         shown = await asyncio.to_thread(type_lines, command, environ, work, typed, "stays in view until you release")
         assert "stays in view" in shown
@@ -109,7 +109,7 @@ def type_lines(
 def say(agent: CodingAgent, turn: int, said: Sequence[str], environ: Mapping[str, str], work: Path) -> None:
     """Let a client take a turn without a terminal."""
     *before, prompt = agent.command(said[-1], turn)
-    command = [str(install.installed(agent.package).program), *before, *said[:-1], prompt]
+    command = [str(install.install_client(agent.package).program), *before, *said[:-1], prompt]
     done = subprocess.run(
         command, env=environ, cwd=work, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=120
     )
@@ -122,7 +122,7 @@ async def at_work(
 ) -> AsyncIterator[tuple[SessionIndex, list[str], Mapping[str, str]]]:
     """Prepare a client with its plugin behind a proxy; yield its sessions, the latest messages, and its environment."""
     try:
-        client = install.installed(agent.package)
+        client = install.install_client(agent.package)
     except install.UnavailableError as error:
         pytest.skip(str(error))
     home, work = tmp_path / "home", tmp_path / "work"

@@ -10,9 +10,9 @@ from itertools import chain
 import pytest
 
 from tests.marks import cross_quick
-from tests.proxy.clients.script import ANSWERS, PROMPTS, marked, places, plain, turns
+from tests.proxy.clients.script import ANSWERS, PROMPTS, marked_replies, places, plain, turns
 from tests.proxy.clients.sdks import SDKS, Headers, Sdk, SdkHands, turn
-from tests.proxy.clients.world import difference, mask, proxy, said
+from tests.proxy.clients.world import difference, mask, proxy, request_contents
 from wane.testing import Kind, Reply, Request, ScriptedServer
 
 pytestmark = pytest.mark.full
@@ -76,24 +76,24 @@ def session(way: Way, api: str, model: str, replies: Iterator[Reply], *, stream:
     return sdk, headers
 
 
-def unmarked() -> Iterator[Reply]:
+def plain_replies() -> Iterator[Reply]:
     return chain.from_iterable(plain(steps) for steps in TURNS)
 
 
 def with_marks(*, aloud: bool) -> Iterator[Reply]:
-    return chain.from_iterable(marked(steps, aloud=aloud) for steps in TURNS)
+    return chain.from_iterable(marked_replies(steps, aloud=aloud) for steps in TURNS)
 
 
 @pytest.mark.parametrize(("api", "stream"), cross_quick(SDKS, (True, False)))
 def test_with_nothing_evicted_all_is_as_without_the_proxy(direct: Way, roomy: Way, api: str, stream: bool) -> None:
-    usual, _ = session(direct, api, f"usual-{api}-{stream}", unmarked(), stream=stream)
+    usual, _ = session(direct, api, f"usual-{api}-{stream}", plain_replies(), stream=stream)
     proxied, headers = session(roomy, api, f"roomy-{api}-{stream}", with_marks(aloud=False), stream=stream)
     assert not difference(mask(proxied.history), mask(usual.history))
     asked = direct.provider.requests[f"usual-{api}-{stream}"]
     which = chain.from_iterable(map(places, TURNS))
     passed = zip(direct.provider.requests[f"roomy-{api}-{stream}"], which, strict=True)
     for mine, theirs in zip((request for request, kept in passed if kept), asked, strict=True):
-        assert not difference(said(mine), said(theirs))
+        assert not difference(request_contents(mine), request_contents(theirs))
     assert [head["x-wane-evicted"] for head in headers] == ["0"] * len(asked)
     assert {head["x-wane-session"] for head in headers} == {headers[0]["x-wane-session"]}
 

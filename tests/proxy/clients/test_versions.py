@@ -27,7 +27,7 @@ from tests.proxy.clients.agents import (
     Pi,
     QwenCode,
 )
-from tests.proxy.clients.script import ANSWERS, Step, marked, turns
+from tests.proxy.clients.script import ANSWERS, Step, marked_replies, turns
 from tests.proxy.clients.test_agents import run_options
 from tests.proxy.clients.world import WANE, Place, work
 from wane.proxy.server.app import sums_usage
@@ -94,7 +94,7 @@ def test_a_session_goes_on_over_a_small_budget(name: str, tmp_path: Path) -> Non
     )
     loud = Step(Reply(calls=(agent.hands(place.work).run(LOUD),)))
     steps = (first, (second[0], loud, *second[1:]), third)
-    model = Model(list(chain.from_iterable(marked(turn) for turn in steps)))
+    model = Model(list(chain.from_iterable(marked_replies(turn) for turn in steps)))
     with ScriptedServer(model) as server:
         options = ["--budget", str(agent.budget), "--min-room", "0", "--strict", "--log", str(log)]
         options += run_options(agent, server.url)

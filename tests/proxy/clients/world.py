@@ -112,7 +112,7 @@ def mask(value: Any) -> Any:
     return text
 
 
-def said(request: Request) -> list[Any]:
+def request_contents(request: Request) -> list[Any]:
     """Return what a request says, without what the proxy put in."""
     own = {part.call_id for part in request.parts if part.kind is Kind.CALL and part.tool == "delimiter"}
     return [
@@ -172,7 +172,7 @@ def work(
         resumed: whether the first turn resumes a session, too, of an agent that is prepared.
     """
     try:
-        client = install.installed(agent.package)
+        client = install.install_client(agent.package)
     except install.UnavailableError as error:
         pytest.skip(str(error))
     path = os.pathsep.join([*map(str, client.path), os.environ["PATH"]])
@@ -182,7 +182,7 @@ def work(
     done = Done([], [], [])
     try:
         for turn, prompt in enumerate(prompts, int(resumed)):
-            own = [str(client.program), *([] if before else agent.pointed(upstream)), *agent.command(prompt, turn)]
+            own = [str(client.program), *([] if before else agent.url_options(upstream)), *agent.command(prompt, turn)]
             result = place.run([*before, *own], environ)
             assert result.returncode == 0, (result.stdout[-2000:], result.stderr[-2000:])
             done.outputs.append(result.stdout)

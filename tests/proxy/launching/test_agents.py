@@ -51,7 +51,7 @@ def command(home: Path, *arguments: str, environ: Mapping[str, str] | None = Non
     return AgentCommand("agent", arguments, variables, home.parent / "work", **more)
 
 
-def started(agent: Any, how: AgentCommand) -> Start:
+def start_agent(agent: Any, how: AgentCommand) -> Start:
     upstream = UpstreamUrl.parse(how.upstream or agent.upstream(how))
     start = agent.start(how, PROXY, upstream, how.folder)
     assert isinstance(start, Start)
@@ -128,17 +128,17 @@ def test_whom_claude_would_ask(home: Path) -> None:
 
 
 def test_claude_is_told_by_the_environment_and_if_a_file_would_win_by_settings(home: Path) -> None:
-    assert started(ClaudeCode(), command(home)) == Start(environ={"ANTHROPIC_BASE_URL": PROXY})
+    assert start_agent(ClaudeCode(), command(home)) == Start(environ={"ANTHROPIC_BASE_URL": PROXY})
     write(home / ".claude" / "settings.json", base_url("https://user.test"))
     how = command(home, "-p", "Hi", environ={"ANTHROPIC_BASE_URL": "https://environment.test"})
     assert ClaudeCode().upstream(how) == "https://user.test"
-    start = started(ClaudeCode(), how)
+    start = start_agent(ClaudeCode(), how)
     assert start.before[0] == "--settings"
     assert json.loads(start.before[1]) == {"env": {"ANTHROPIC_BASE_URL": PROXY}}
     write(how.folder / ".claude" / "settings.local.json", base_url("https://project.test"))
     assert ClaudeCode().upstream(how) == "https://project.test"
     with pytest.raises(ConfigError, match="remove the variable from the file"):
-        started(ClaudeCode(), command(home, "--settings", "mine.json"))
+        start_agent(ClaudeCode(), command(home, "--settings", "mine.json"))
 
 
 @pytest.mark.parametrize("form", ["{inline}", "file.json"])
@@ -147,18 +147,18 @@ def test_settings_of_the_users_own_that_point_elsewhere_are_refused(home: Path, 
     write(home.parent / "work" / "file.json", settings)
     given = json.dumps(settings) if form == "{inline}" else form
     with pytest.raises(ConfigError, match="give its value as --upstream"):
-        started(ClaudeCode(), command(home, f"--settings={given}"))
-    assert started(ClaudeCode(), command(home, "--settings", "{}")).before == ()
-    assert started(ClaudeCode(), command(home, "--settings", "{broken")).before == ()
+        start_agent(ClaudeCode(), command(home, f"--settings={given}"))
+    assert start_agent(ClaudeCode(), command(home, "--settings", "{}")).before == ()
+    assert start_agent(ClaudeCode(), command(home, "--settings", "{broken")).before == ()
 
 
 def test_claude_elsewhere_than_at_anthropic_cannot_be_run(home: Path) -> None:
     with pytest.raises(ConfigError, match="Amazon Bedrock"):
-        started(ClaudeCode(), command(home, environ={"CLAUDE_CODE_USE_BEDROCK": "1"}))
-    assert started(ClaudeCode(), command(home, environ={"CLAUDE_CODE_USE_BEDROCK": "0"}))
+        start_agent(ClaudeCode(), command(home, environ={"CLAUDE_CODE_USE_BEDROCK": "1"}))
+    assert start_agent(ClaudeCode(), command(home, environ={"CLAUDE_CODE_USE_BEDROCK": "0"}))
     write(home / ".claude" / "settings.json", {"env": {"CLAUDE_CODE_USE_VERTEX": "true"}})
     with pytest.raises(ConfigError, match="Vertex"):
-        started(ClaudeCode(), command(home, upstream="https://api.anthropic.com"))
+        start_agent(ClaudeCode(), command(home, upstream="https://api.anthropic.com"))
 
 
 def test_claude_with_a_cloud_that_speaks_messages_is_told_by_the_clouds_variable(home: Path) -> None:
@@ -167,23 +167,23 @@ def test_claude_with_a_cloud_that_speaks_messages_is_told_by_the_clouds_variable
         ClaudeCode().upstream(command(home, environ=foundry))
     foundry["ANTHROPIC_FOUNDRY_BASE_URL"] = "https://mine.test/anthropic"
     assert ClaudeCode().upstream(command(home, environ=foundry)) == "https://mine.test/anthropic"
-    assert started(ClaudeCode(), command(home, environ=foundry)).environ == {"ANTHROPIC_FOUNDRY_BASE_URL": PROXY}
+    assert start_agent(ClaudeCode(), command(home, environ=foundry)).environ == {"ANTHROPIC_FOUNDRY_BASE_URL": PROXY}
     mantle = {"CLAUDE_CODE_USE_MANTLE": "1", "ANTHROPIC_BEDROCK_MANTLE_BASE_URL": "https://mantle.test/anthropic"}
     with pytest.raises(ConfigError, match="set AWS_BEARER_TOKEN_BEDROCK"):
         ClaudeCode().upstream(command(home, environ=mantle))
     write(home / ".claude" / "settings.json", {"env": {"AWS_BEARER_TOKEN_BEDROCK": "key"}})
-    start = started(ClaudeCode(), command(home, environ=mantle))
+    start = start_agent(ClaudeCode(), command(home, environ=mantle))
     assert start == Start(environ={"ANTHROPIC_BEDROCK_MANTLE_BASE_URL": PROXY})
     write(home / ".claude" / "settings.json", {"env": {**mantle, "AWS_BEARER_TOKEN_BEDROCK": "key"}})
-    start = started(ClaudeCode(), command(home))
+    start = start_agent(ClaudeCode(), command(home))
     assert json.loads(start.before[1]) == {"env": {"ANTHROPIC_BEDROCK_MANTLE_BASE_URL": PROXY}}
 
 
 def test_claude_in_an_editor_has_no_option_that_would_win_over_a_file(home: Path) -> None:
-    assert started(ClaudeInEditor(), command(home)) == Start(environ={"ANTHROPIC_BASE_URL": PROXY})
+    assert start_agent(ClaudeInEditor(), command(home)) == Start(environ={"ANTHROPIC_BASE_URL": PROXY})
     write(home / ".claude" / "settings.json", base_url("https://user.test"))
     with pytest.raises(ConfigError, match="claude-agent-acp cannot be run with a proxy: a settings file sets"):
-        started(ClaudeInEditor(), command(home))
+        start_agent(ClaudeInEditor(), command(home))
 
 
 # Codex
@@ -191,8 +191,8 @@ def test_claude_in_an_editor_has_no_option_that_would_win_over_a_file(home: Path
 
 def test_codex_in_an_editor_is_told_by_a_variable_and_by_options(home: Path) -> None:
     write(home / ".codex" / "auth.json", {"auth_mode": "chatgpt"})
-    start = started(CodexInEditor(), command(home, environ={"CODEX_CONFIG": '{"model": "gpt-5.5"}'}))
-    assert start.before == started(Codex(), command(home)).before
+    start = start_agent(CodexInEditor(), command(home, environ={"CODEX_CONFIG": '{"model": "gpt-5.5"}'}))
+    assert start.before == start_agent(Codex(), command(home)).before
     assert json.loads(start.environ["CODEX_CONFIG"]) == {
         "model": "gpt-5.5",
         "openai_base_url": PROXY,
@@ -202,7 +202,7 @@ def test_codex_in_an_editor_is_told_by_a_variable_and_by_options(home: Path) -> 
 
 def test_codex_is_told_by_an_option(home: Path) -> None:
     assert Codex().upstream(command(home)) == "https://api.openai.com/v1"
-    assert started(Codex(), command(home, "exec", "Hi")).before == ("-c", f'openai_base_url="{PROXY}/v1"')
+    assert start_agent(Codex(), command(home, "exec", "Hi")).before == ("-c", f'openai_base_url="{PROXY}/v1"')
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_login_of_codex_says_whom_it_asks(home: Path, login: dict[str, Any], c
     write(home / ".codex" / "auth.json", login)
     upstream = Codex().upstream(command(home))
     assert upstream == ("https://chatgpt.com/backend-api/codex" if chatgpt else "https://api.openai.com/v1")
-    before = started(Codex(), command(home)).before
+    before = start_agent(Codex(), command(home)).before
     assert before[1] == f'openai_base_url="{PROXY}{"" if chatgpt else "/v1"}"'
     assert ("features.enable_request_compression=false" in before) is chatgpt
     assert Codex().upstream(command(home, environ={"CODEX_API_KEY": "sk"})) == "https://api.openai.com/v1"
@@ -241,21 +241,21 @@ model_provider = "openai"
 def test_codex_keeps_the_provider_of_its_configuration(home: Path) -> None:
     write(home / ".codex" / "config.toml", CONFIG)
     assert Codex().upstream(command(home)) == "https://corp.test/openai/v1"
-    assert started(Codex(), command(home)).before == ("-c", f'model_providers.corp.base_url="{PROXY}/v1"')
+    assert start_agent(Codex(), command(home)).before == ("-c", f'model_providers.corp.base_url="{PROXY}/v1"')
     for how in (command(home, "-p", "house"), command(home, "exec", "-c", 'model_provider="openai"', "Hi")):
         assert Codex().upstream(how) == "https://mine.test/v1"
-        assert started(Codex(), how).before[1] == f'openai_base_url="{PROXY}/v1"'
+        assert start_agent(Codex(), how).before[1] == f'openai_base_url="{PROXY}/v1"'
     bare = command(home, "--config=model_provider=bare")
     with pytest.raises(ConfigError, match="give it as --upstream"):
         Codex().upstream(bare)
     told = command(home, "--config=model_provider=bare", upstream="https://bare.test/v2")
-    assert started(Codex(), told).before[1] == f'model_providers.bare.base_url="{PROXY}/v2"'
+    assert start_agent(Codex(), told).before[1] == f'model_providers.bare.base_url="{PROXY}/v2"'
 
 
 def test_codex_that_would_ask_elsewhere_cannot_be_run(home: Path) -> None:
     for arguments in (("--oss",), ("-c", "model_provider=ollama"), ("exec", "-c", "openai_base_url=http://x/v1", "Hi")):
         with pytest.raises(ConfigError, match=r"no setting changes|-c openai_base_url is given"):
-            started(Codex(), command(home, *arguments, upstream="http://127.0.0.1:1"))
+            start_agent(Codex(), command(home, *arguments, upstream="http://127.0.0.1:1"))
 
 
 # pi
@@ -282,7 +282,7 @@ def test_pi_gets_an_extension(
 ) -> None:
     how = command(home, *arguments, environ=environ)
     assert Pi().upstream(how) == upstream
-    text = extension(started(Pi(), how))
+    text = extension(start_agent(Pi(), how))
     assert f'pi.registerProvider("{provider}", {{"baseUrl": "{PROXY}{base}"}})' in text
 
 
@@ -291,13 +291,13 @@ def test_pi_keeps_the_providers_of_its_configuration(home: Path) -> None:
     write(home / ".pi" / "agent" / "models.json", {"providers": {"mine": mine, "odd": {"baseUrl": "https://odd.test"}}})
     write(home / ".pi" / "agent" / "settings.json", {"defaultProvider": "mine"})
     assert Pi().upstream(command(home)) == "https://mine.test/v1"
-    assert f'"mine", {{"baseUrl": "{PROXY}/v1"}}' in extension(started(Pi(), command(home)))
+    assert f'"mine", {{"baseUrl": "{PROXY}/v1"}}' in extension(start_agent(Pi(), command(home)))
     odd = command(home, "--model", "odd/x")
     assert Pi().upstream(odd) == "https://odd.test"
     with pytest.raises(ConfigError, match="give --api"):
-        started(Pi(), odd)
+        start_agent(Pi(), odd)
     assert f'"odd", {{"baseUrl": "{PROXY}"}}' in extension(
-        started(Pi(), command(home, "--model", "odd/x", api="anthropic"))
+        start_agent(Pi(), command(home, "--model", "odd/x", api="anthropic"))
     )
     write(home.parent / "work" / ".pi" / "settings.json", {"defaultProvider": "google"})
     with pytest.raises(ConfigError, match="'google' speaks Gemini's protocol"):
@@ -305,7 +305,7 @@ def test_pi_keeps_the_providers_of_its_configuration(home: Path) -> None:
 
 
 def test_what_pi_does_besides_needs_no_extension(home: Path) -> None:
-    assert started(Pi(), command(home, "update", "--models")) == Start()
+    assert start_agent(Pi(), command(home, "update", "--models")) == Start()
 
 
 # Gemini CLI
@@ -341,9 +341,9 @@ def test_gemini_is_told_by_the_environment_if_it_uses_a_key(
     write(home.parent / file, {"security": {"auth": {"selectedType": choice}}})
     if words:
         with pytest.raises(ConfigError, match=words):
-            started(GeminiCli(), how)
+            start_agent(GeminiCli(), how)
     else:
-        assert started(GeminiCli(), how) == Start(environ={"GOOGLE_GEMINI_BASE_URL": PROXY})
+        assert start_agent(GeminiCli(), how) == Start(environ={"GOOGLE_GEMINI_BASE_URL": PROXY})
 
 
 # OpenCode
@@ -365,11 +365,11 @@ def test_opencode_is_told_by_settings_in_its_environment(home: Path, model: str,
     assert OpenCode().upstream(how) == upstream
     provider = model.partition("/")[0]
     base = {"provider": {provider: {"options": {"baseURL": f"{PROXY}/v1"}}}}
-    assert opencode_settings(started(OpenCode(), how)) == base
+    assert opencode_settings(start_agent(OpenCode(), how)) == base
     mine = {"share": "disabled", "provider": {provider: {"options": {"timeout": 7}}, "other": {}}}
     how = command(home, "-m", model, environ={"OPENCODE_CONFIG_CONTENT": json.dumps(mine)})
     mine["provider"][provider]["options"]["baseURL"] = f"{PROXY}/v1"  # type: ignore[index]
-    assert opencode_settings(started(OpenCode(), how)) == mine
+    assert opencode_settings(start_agent(OpenCode(), how)) == mine
 
 
 def test_opencode_keeps_the_provider_of_its_files(home: Path) -> None:
@@ -378,7 +378,7 @@ def test_opencode_keeps_the_provider_of_its_files(home: Path) -> None:
     write(home / ".config" / "opencode" / "opencode.jsonc", comments)
     assert OpenCode().upstream(command(home)) == "https://mine.test/api/v4"
     options = {"baseURL": f"{PROXY}/v4"}
-    assert opencode_settings(started(OpenCode(), command(home)))["provider"]["mine"]["options"] == options
+    assert opencode_settings(start_agent(OpenCode(), command(home)))["provider"]["mine"]["options"] == options
     # A project's settings win, wherever in the project the user stands.
     write(home.parent / "opencode.json", {"provider": {"mine": {"options": {"baseURL": "https://project.test/v1"}}}})
     assert OpenCode().upstream(command(home)) == "https://project.test/v1"
@@ -394,11 +394,11 @@ def test_opencode_that_would_ask_elsewhere_cannot_be_run(home: Path) -> None:
         OpenCode().upstream(command(home, "-m", "opencode/big-pickle"))
     write(home.parent / "work" / "opencode.json", {"provider": {"g": {"npm": "@ai-sdk/google"}}})
     with pytest.raises(ConfigError, match="'g' speaks by @ai-sdk/google"):
-        started(OpenCode(), command(home, "-m", "g/x", upstream="https://g.test"))
+        start_agent(OpenCode(), command(home, "-m", "g/x", upstream="https://g.test"))
     write(home / ".local" / "share" / "opencode" / "auth.json", {"openai": {"type": "oauth"}})
     with pytest.raises(ConfigError, match="login with ChatGPT"):
-        started(OpenCode(), command(home, "-m", "openai/gpt-6.1-sol"))
-    assert started(OpenCode(), command(home, "-m", "anthropic/x")).environ
+        start_agent(OpenCode(), command(home, "-m", "openai/gpt-6.1-sol"))
+    assert start_agent(OpenCode(), command(home, "-m", "anthropic/x")).environ
 
 
 # Copilot CLI
@@ -410,7 +410,7 @@ def test_copilot_is_told_by_the_variable_of_its_provider(home: Path, kind: str |
     environ = {"COPILOT_PROVIDER_BASE_URL": upstream, **({"COPILOT_PROVIDER_TYPE": kind} if kind else {})}
     how = command(home, "-p", "Hi", environ=environ)
     assert Copilot().upstream(how) == upstream
-    assert started(Copilot(), how) == Start(environ={"COPILOT_PROVIDER_BASE_URL": base})
+    assert start_agent(Copilot(), how) == Start(environ={"COPILOT_PROVIDER_BASE_URL": base})
 
 
 @pytest.mark.parametrize(
@@ -424,7 +424,7 @@ def test_copilot_is_told_by_the_variable_of_its_provider(home: Path, kind: str |
 def test_copilot_that_would_ask_otherwise_cannot_be_run(home: Path, environ: dict[str, str], words: str) -> None:
     base = {"COPILOT_PROVIDER_BASE_URL": "https://mine.test/v1"} if environ else {}
     with pytest.raises(ConfigError, match=words):
-        started(Copilot(), command(home, environ={**environ, **base}))
+        start_agent(Copilot(), command(home, environ={**environ, **base}))
 
 
 # Qwen Code
@@ -444,20 +444,20 @@ def test_qwen_is_told_by_a_variable(
 ) -> None:
     how = command(home, *arguments, environ={"OPENAI_API_KEY": "sk", variable: upstream})
     assert QwenCode().upstream(how) == upstream
-    assert started(QwenCode(), how) == Start(environ={variable: base})
+    assert start_agent(QwenCode(), how) == Start(environ={variable: base})
 
 
 def test_qwen_keeps_the_provider_of_its_settings_unless_nothing_overrides_it(home: Path) -> None:
     auth = {"selectedType": "openai", "baseUrl": "https://mine.test/v1"}
     write(home / ".qwen" / "settings.json", {"security": {"auth": auth}})
     assert QwenCode().upstream(command(home)) == "https://mine.test/v1"
-    assert started(QwenCode(), command(home)).environ == {"OPENAI_BASE_URL": f"{PROXY}/v1"}
+    assert start_agent(QwenCode(), command(home)).environ == {"OPENAI_BASE_URL": f"{PROXY}/v1"}
     with pytest.raises(ConfigError, match="--openai-base-url is given"):
-        started(QwenCode(), command(home, "--openai-base-url", "https://x.test/v1"))
+        start_agent(QwenCode(), command(home, "--openai-base-url", "https://x.test/v1"))
     models = {"openai": [{"id": "m", "baseUrl": "https://mine.test/v1", "envKey": "KEY"}]}
     write(home.parent / "work" / ".qwen" / "settings.json", {"modelProviders": models})
     with pytest.raises(ConfigError, match=r"modelProviders\.openai of its settings holds addresses"):
-        started(QwenCode(), command(home))
+        start_agent(QwenCode(), command(home))
 
 
 def test_qwen_that_would_ask_elsewhere_cannot_be_run(home: Path) -> None:
@@ -467,7 +467,7 @@ def test_qwen_that_would_ask_elsewhere_cannot_be_run(home: Path) -> None:
         (("--auth-type", "anthropic"), "set ANTHROPIC_BASE_URL, or give it as --upstream"),
     ):
         with pytest.raises(ConfigError, match=words):
-            started(QwenCode(), command(home, *arguments))
+            start_agent(QwenCode(), command(home, *arguments))
 
 
 # Kimi Code
@@ -495,12 +495,12 @@ def test_kimi_is_told_by_a_variable_unless_its_file_holds_the_address(home: Path
     write(home / ".kimi-code" / "config.toml", KIMI)
     how = command(home, environ={"OPENAI_BASE_URL": "https://mine.test/v1"})
     assert [KimiCode().upstream(each) for each in (how, command(home))] == ["https://mine.test/v1", OPENAI]
-    assert started(KimiCode(), how) == Start(environ={"OPENAI_BASE_URL": f"{PROXY}/v1"})
-    assert started(KimiCode(), command(home, "-m", "c")) == Start(environ={"ANTHROPIC_BASE_URL": PROXY})
+    assert start_agent(KimiCode(), how) == Start(environ={"OPENAI_BASE_URL": f"{PROXY}/v1"})
+    assert start_agent(KimiCode(), command(home, "-m", "c")) == Start(environ={"ANTHROPIC_BASE_URL": PROXY})
     with pytest.raises(ConfigError, match="holds base_url of 'fixed', which no variable or option overrides"):
-        started(KimiCode(), command(home, "--model=fixed", upstream="https://x.test/v1"))
+        start_agent(KimiCode(), command(home, "--model=fixed", upstream="https://x.test/v1"))
     with pytest.raises(ConfigError, match="its model 'new' is of type unknown"):
-        started(KimiCode(), command(home, "-m", "new"))
+        start_agent(KimiCode(), command(home, "-m", "new"))
 
 
 VIBE = """
@@ -529,69 +529,69 @@ provider = "nowhere"
 def test_vibe_is_told_by_a_variable_with_its_provider(home: Path) -> None:
     how = command(home)
     assert MistralVibe().upstream(how) == "https://api.mistral.ai/v1"
-    (provider,) = json.loads(started(MistralVibe(), how).environ["VIBE_PROVIDERS"])
+    (provider,) = json.loads(start_agent(MistralVibe(), how).environ["VIBE_PROVIDERS"])
     assert (provider["name"], provider["backend"], provider["api_base"]) == ("mistral", "mistral", f"{PROXY}/v1")
     write(home / ".vibe" / "config.toml", VIBE)
     assert MistralVibe().upstream(how) == "https://mine.test/v1"
-    (provider,) = json.loads(started(MistralVibe(), how).environ["VIBE_PROVIDERS"])
+    (provider,) = json.loads(start_agent(MistralVibe(), how).environ["VIBE_PROVIDERS"])
     assert provider == {"name": "p", "api_base": f"{PROXY}/v1", "api_key_env_var": "MY_KEY"}
     # What the environment holds already wins over files, and stays.
     given = [{"name": "q"}, {"name": "p", "api_base": "https://other.test/v1"}]
     how = command(home, environ={"VIBE_PROVIDERS": json.dumps(given)})
     assert MistralVibe().upstream(how) == "https://other.test/v1"
-    assert json.loads(started(MistralVibe(), how).environ["VIBE_PROVIDERS"]) == [{"name": "q"}, provider]
+    assert json.loads(start_agent(MistralVibe(), how).environ["VIBE_PROVIDERS"]) == [{"name": "q"}, provider]
     with pytest.raises(ConfigError, match="'claude' has the api_style anthropic; Wane knows openai"):
-        started(MistralVibe(), command(home, environ={"VIBE_ACTIVE_MODEL": "c"}))
+        start_agent(MistralVibe(), command(home, environ={"VIBE_ACTIVE_MODEL": "c"}))
     with pytest.raises(ConfigError, match="does not describe the provider 'nowhere' of its model 'x'"):
-        started(MistralVibe(), command(home, environ={"VIBE_ACTIVE_MODEL": "x"}))
+        start_agent(MistralVibe(), command(home, environ={"VIBE_ACTIVE_MODEL": "x"}))
 
 
 def test_cline_is_refused_with_the_way_that_works(home: Path) -> None:
     with pytest.raises(ConfigError, match="cline auth PROVIDER --baseurl"):
-        started(Cline(), command(home))
+        start_agent(Cline(), command(home))
     with pytest.raises(ConfigError, match="--upstream does not help"):
-        started(Cline(), command(home, upstream="https://x.test"))
+        start_agent(Cline(), command(home, upstream="https://x.test"))
 
 
 def test_aider_is_refused_with_the_reason_unless_its_protocol_is_given(home: Path) -> None:
     with pytest.raises(ConfigError, match=r"uses no tools .* so there is nothing to evict; give --api openai"):
-        started(agent_of("aider"), command(home))
-    start = started(agent_of("aider"), command(home, api="openai"))
+        start_agent(agent_of("aider"), command(home))
+    start = start_agent(agent_of("aider"), command(home, api="openai"))
     assert start.environ == {"OPENAI_BASE_URL": f"{PROXY}/v1", "OPENAI_API_BASE": f"{PROXY}/v1"}
     assert start.note.endswith("so there is nothing to evict; every request passes unchanged")
-    start = started(agent_of("aider"), command(home, upstream="https://api.anthropic.com"))
+    start = start_agent(agent_of("aider"), command(home, upstream="https://api.anthropic.com"))
     assert start.environ == {"ANTHROPIC_BASE_URL": PROXY, "ANTHROPIC_API_BASE": PROXY}
     with pytest.raises(ConfigError, match="--api anthropic, openai or gemini"):
-        started(agent_of("aider"), command(home, upstream="https://x.test"))
+        start_agent(agent_of("aider"), command(home, upstream="https://x.test"))
 
 
 @pytest.mark.parametrize("provider", ["openai-codex", "google", "mistral", "amazon-bedrock"])
 def test_a_provider_of_pi_with_a_protocol_of_its_own_is_refused_with_the_reason(home: Path, provider: str) -> None:
     with pytest.raises(ConfigError, match=f"'{provider}' speaks .* protocol, and through the proxy pi speaks"):
-        started(Pi(), command(home, "--provider", provider))
+        start_agent(Pi(), command(home, "--provider", provider))
 
 
 def test_copilot_by_responses_is_run_with_a_warning(home: Path) -> None:
     environ = {"COPILOT_PROVIDER_BASE_URL": "https://x.test/v1", "COPILOT_PROVIDER_WIRE_API": "responses"}
-    assert "COPILOT_PROVIDER_WIRE_API=completions" in started(Copilot(), command(home, environ=environ)).note
+    assert "COPILOT_PROVIDER_WIRE_API=completions" in start_agent(Copilot(), command(home, environ=environ)).note
     environ["COPILOT_PROVIDER_WIRE_API"] = "completions"
-    assert not started(Copilot(), command(home, environ=environ)).note
+    assert not start_agent(Copilot(), command(home, environ=environ)).note
 
 
 # Others
 
 
 def test_others_are_told_by_the_usual_variables(home: Path) -> None:
-    start = started(OtherAgent("goose"), command(home, api="openai"))
+    start = start_agent(OtherAgent("goose"), command(home, api="openai"))
     assert start.environ == {"OPENAI_BASE_URL": f"{PROXY}/v1", "OPENAI_API_BASE": f"{PROXY}/v1"}
     assert "does not know goose" in start.note
-    start = started(OtherAgent("x"), command(home, upstream="https://api.anthropic.com"))
+    start = start_agent(OtherAgent("x"), command(home, upstream="https://api.anthropic.com"))
     assert start.environ == {"ANTHROPIC_BASE_URL": PROXY, "ANTHROPIC_API_BASE": PROXY}
-    start = started(OtherAgent("x"), command(home, upstream="https://generativelanguage.googleapis.com"))
+    start = start_agent(OtherAgent("x"), command(home, upstream="https://generativelanguage.googleapis.com"))
     assert start.environ == {"GOOGLE_GEMINI_BASE_URL": PROXY}
     assert start.note.endswith("GOOGLE_GEMINI_BASE_URL is set, but it may ignore it")
     how = command(home, api="openai", environ={"OPENAI_API_BASE": "https://mine.test/v1"})
     assert OtherAgent("x").upstream(how) == "https://mine.test/v1"
     for unclear in (command(home), command(home, upstream="https://x.test")):
         with pytest.raises(ConfigError, match="--api anthropic, openai or gemini"):
-            started(OtherAgent("x"), unclear)
+            start_agent(OtherAgent("x"), unclear)

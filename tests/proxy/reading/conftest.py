@@ -26,7 +26,7 @@ from wane.proxy.wire.base import Body
 __all__ = ["plain_surroundings", "run"]
 
 
-def sent(client: Client, body: Body) -> Iterator[Part]:
+def request_parts(client: Client, body: Body) -> Iterator[Part]:
     """The parts of a request; those of joined system messages as if each block were a message."""
     for message in client.wire.messages(body):
         content = message.get("content")
@@ -102,7 +102,7 @@ def keep(
             exchanges = await work(index, client, upstream, 6)
             client.say("One thing more.")
             begun = await begin(index, client.wire, client.body())
-            view = tuple(sent(client, begun.body))
+            view = tuple(request_parts(client, begun.body))
             await index.close()
             return Kept(store.find(begun.facts.session), begun.facts, view, tuple(exchanges))
 

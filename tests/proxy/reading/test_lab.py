@@ -206,14 +206,14 @@ def test_a_report_on_the_agents_own_file_counts_the_rounds_that_the_proxy_made(
         lines.append({"type": "assistant", "timestamp": "2026-01-01T00:00:00.000Z", "message": message, **about})
     own = write_lines(tmp_path / "own.jsonl", *lines)
 
-    def reported() -> tuple[int, list[str]]:
+    def report_calls() -> tuple[int, list[str]]:
         data = json.loads(run("report", own, "--days", "4000", "--json", "--afresh").out)
         return data["total"]["calls"], [entry["agent"] for entry in data["agents"]]
 
     monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "none"))
-    assert reported() == (len(calls), ["claude-code"])
+    assert report_calls() == (len(calls), ["claude-code"])
     monkeypatch.setenv("WANE_SESSION_DIR", str(store.root))
-    assert reported() == (len(only(path).calls), ["claude-code"])
+    assert report_calls() == (len(only(path).calls), ["claude-code"])
 
 
 @pytest.mark.full

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.proxy.reading.conftest import Keep
 from tests.proxy.world import CLIENTS, AnthropicClient
-from wane.cli.sessions.listing import agent_of, described, of_the_agent, short_id
+from wane.cli.sessions.listing import agent_of, describe_recorder, of_the_agent, short_id
 from wane.core.errors import JournalError, SessionNotFoundError
 from wane.journal import Journal, MessageRecord, SessionStore
 
@@ -48,9 +48,9 @@ def test_whose_a_session_is() -> None:
     proxy = f"{'a' * 24}-{'b' * 16}"
     assert (agent_of(proxy), agent_of("5a3e")) == ("proxy", "wane")
     assert (short_id(proxy), short_id("my-session")) == ("b" * 12, "my-session")
-    assert described(proxy, "anthropic") == "proxy, Anthropic Messages"
-    assert described("5a3e", "pydantic_ai") is described("5a3e", None) is None
-    assert described("5a3e", "openai") == "Chat Completions, not the agent's"
+    assert describe_recorder(proxy, "anthropic") == "proxy, Anthropic Messages"
+    assert describe_recorder("5a3e", "pydantic_ai") is describe_recorder("5a3e", None) is None
+    assert describe_recorder("5a3e", "openai") == "Chat Completions, not the agent's"
 
 
 class TestTheAgent:

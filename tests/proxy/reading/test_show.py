@@ -59,11 +59,11 @@ def test_only_the_first_round_of_a_reply_tells_the_size_of_the_view(
 def test_a_report_that_leaves_out_most_of_the_request_is_ignored(make: type[Client], strategy: str, keep: Keep) -> None:
     worker = Worker(1)
 
-    def uncached(request: Request) -> Reply:
+    def answer_uncached(request: Request) -> Reply:
         reply = worker(request)
         return replace(reply, usage=Usage(request.tokens // 4, reply.tokens))
 
-    kept = keep(make(), model=uncached, strategy=strategy)
+    kept = keep(make(), model=answer_uncached, strategy=strategy)
     session = load_session(kept.path)
     assert (session.rebuilt.engine.tokens, session.history_tokens) == (kept.facts.view, kept.facts.history)
 

@@ -28,7 +28,7 @@ SAID = response(message("It is done."), headers={"content-type": "application/js
 OLD = "the old log says: " + "x" * 400
 
 
-def asked(turns: int) -> dict[str, Any]:
+def body_with_turns(turns: int) -> dict[str, Any]:
     """A request with that many turns behind it, in each of which a file was read."""
     messages: list[dict[str, Any]] = []
     for turn in range(turns):
@@ -43,7 +43,7 @@ def asked(turns: int) -> dict[str, Any]:
     return body(stream=False) | {"messages": messages[:-1]}
 
 
-async def told(running: Listening) -> dict[str, Any]:
+async def fetch_session(running: Listening) -> dict[str, Any]:
     status = json.loads((await ask(running, path="/wane/status", method="GET")).body)
     session: dict[str, Any] = status["sessions"][0]
     return session
@@ -60,16 +60,16 @@ async def test_what_a_person_lets_go_leaves_the_next_request_and_a_restart_repea
         provider(replies(SAID)) as up,
         proxy(up.url, index=SessionIndex(open_store(store), settings), pages=PAGES) as running,
     ):
-        await ask(running, asked(2))
+        await ask(running, body_with_turns(2))
         assert OLD in json.dumps(up.asked[-1].json)
-        session = await told(running)
+        session = await fetch_session(running)
         first = session["episodes"][0]
         assert (first["number"], first["choice"]) == (0, "")
         assert (await choose(running, session["id"], {"episode": 0, "choice": "drop"})).status == 204
-        assert (await told(running))["episodes"][0]["choice"] == "drop"
-        await ask(running, asked(3))
+        assert (await fetch_session(running))["episodes"][0]["choice"] == "drop"
+        await ask(running, body_with_turns(3))
         assert OLD not in json.dumps(up.asked[-1].json)
-        kept = (await told(running))["episodes"][-1]["number"]
+        kept = (await fetch_session(running))["episodes"][-1]["number"]
         assert (await choose(running, session["id"], {"episode": kept, "choice": "keep"})).status == 204
         records = await open_store(store).read(session["id"])
         choices = [(it.episode, it.choice) for it in records if isinstance(it, ChoiceRecord)]
@@ -78,9 +78,9 @@ async def test_what_a_person_lets_go_leaves_the_next_request_and_a_restart_repea
         provider(replies(SAID)) as up,
         proxy(up.url, index=SessionIndex(open_store(store), settings), pages=PAGES) as running,
     ):
-        await ask(running, asked(4))
+        await ask(running, body_with_turns(4))
         assert OLD not in json.dumps(up.asked[-1].json)
-        again = await told(running)
+        again = await fetch_session(running)
         assert again["id"] == session["id"]
         assert [it["number"] for it in again["episodes"] if it["choice"] == "keep"] == [kept]
 
@@ -88,8 +88,8 @@ async def test_what_a_person_lets_go_leaves_the_next_request_and_a_restart_repea
 async def test_who_does_not_know_the_key_chooses_nothing(tmp_path: Path) -> None:
     index = SessionIndex(open_store(str(tmp_path)), ContextSettings(annotate="infer"))
     async with provider(replies(SAID)) as up, proxy(up.url, index=index, pages=PAGES) as running:
-        await ask(running, asked(2))
-        session = (await told(running))["id"]
+        await ask(running, body_with_turns(2))
+        session = (await fetch_session(running))["id"]
         drop = {"episode": 0, "choice": "drop"}
         refused = [
             await choose(running, session, drop, ""),
@@ -102,7 +102,7 @@ async def test_who_does_not_know_the_key_chooses_nothing(tmp_path: Path) -> None
         simple = await ask(running, b"{}", f"/wane/session/{session}/choice?key=the-key")
         assert simple.status == 404
         assert (await ask(running, path=f"/wane/session/{session}/choice", method="GET")).status == 405
-        assert (await told(running))["episodes"][0]["choice"] == ""
+        assert (await fetch_session(running))["episodes"][0]["choice"] == ""
 
 
 @pytest.mark.parametrize(
@@ -118,29 +118,29 @@ async def test_who_does_not_know_the_key_chooses_nothing(tmp_path: Path) -> None
 async def test_what_cannot_be_chosen_is_refused(choice: object, status: int, said: str, tmp_path: Path) -> None:
     index = SessionIndex(open_store(str(tmp_path)), ContextSettings(annotate="infer"))
     async with provider(replies(SAID)) as up, proxy(up.url, index=index, pages=PAGES) as running:
-        await ask(running, asked(2))
-        answer = await choose(running, (await told(running))["id"], choice)
+        await ask(running, body_with_turns(2))
+        answer = await choose(running, (await fetch_session(running))["id"], choice)
         assert (answer.status, said in answer.body.decode()) == (status, True)
 
 
 async def test_a_strategy_without_episodes_says_so(tmp_path: Path) -> None:
     index = SessionIndex(open_store(str(tmp_path)), ContextSettings(strategy="truncate"))
     async with provider(replies(SAID)) as up, proxy(up.url, index=index, pages=PAGES) as running:
-        await ask(running, asked(2))
-        answer = await choose(running, (await told(running))["id"], {"episode": 0, "choice": "drop"})
+        await ask(running, body_with_turns(2))
+        answer = await choose(running, (await fetch_session(running))["id"], {"episode": 0, "choice": "drop"})
         assert (answer.status, b"does not evict by episode" in answer.body) == (409, True)
 
 
 async def test_the_terminal_lists_and_chooses(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     index = SessionIndex(open_store(str(tmp_path)), ContextSettings(annotate="infer"))
     async with provider(replies(SAID)) as up, proxy(up.url, index=index, pages=PAGES) as running:
-        await ask(running, asked(2))
+        await ask(running, body_with_turns(2))
 
         async def done(*arguments: str) -> Any:
             return await asyncio.to_thread(run, "choose", *arguments)
 
         base = f"http://127.0.0.1:{running.address.port}"
-        name = (await told(running))["episodes"][0]["name"]
+        name = (await fetch_session(running))["episodes"][0]["name"]
         listed = await done("--url", f"{base}/wane/#key=the-key")
         assert (listed.code, name in listed.out) == (0, True)
         monkeypatch.setenv("WANE_PROXY_URL", base)
@@ -148,9 +148,9 @@ async def test_the_terminal_lists_and_chooses(run: Run, monkeypatch: pytest.Monk
         assert (refused.code, "its key is missing" in refused.err) == (2, True)
         monkeypatch.setenv("WANE_PAGE_KEY", "the-key")
         assert "leaves the view with the next request" in (await done("drop", "0")).out
-        assert (await told(running))["episodes"][0]["choice"] == "drop"
+        assert (await fetch_session(running))["episodes"][0]["choice"] == "drop"
         assert "is evicted like any other again" in (await done("release", name)).out
-        assert (await told(running))["episodes"][0]["choice"] == ""
+        assert (await fetch_session(running))["episodes"][0]["choice"] == ""
         wrong = [await done("hold", "0"), await done("keep"), await done("keep", "99")]
         assert [it.code for it in wrong] == [2, 2, 2]
         assert "wane choose lists those that are" in wrong[2].err

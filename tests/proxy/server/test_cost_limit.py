@@ -32,7 +32,7 @@ from tests.proxy.server.support import (
 from tests.proxy.server.test_command import wane_proxy
 from tests.proxy.server.test_managed import replies
 from tests.proxy.server.test_workers import children, forks
-from tests.proxy.store.servers import Postgres, Redis, started
+from tests.proxy.store.servers import Postgres, Redis, run_server
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ProxyCommandOptions, TreatmentOptions
 from wane.cli.proxy.options import proxy_options
@@ -53,7 +53,7 @@ EACH = 10_000 * RATES.input
 SAID = response(message("hi", usage={"input_tokens": 10_000, "output_tokens": 0}))
 
 
-def sent(**more: Any) -> dict[str, Any]:
+def priced_body(**more: Any) -> dict[str, Any]:
     return body(stream=False, model=MODEL, max_tokens=round(2 * EACH / RATES.output), **more)
 
 
@@ -61,7 +61,7 @@ async def ledger(store: Any) -> Ledger:
     return Ledger.read(await store.document(LEDGER, ""))
 
 
-def paid(count: float) -> Any:
+def cost_of(count: float) -> Any:
     return pytest.approx(count * EACH * 1e6, abs=2)
 
 
@@ -69,18 +69,18 @@ def paid(count: float) -> Any:
 async def test_no_request_is_sent_that_could_take_the_cost_above_the_limit(tools: bool) -> None:
     index = SessionIndex(MemoryStore())
     async with provider(replies(SAID)) as up, proxy(up.url, index=index, max_cost=4.5 * EACH) as running:
-        answers = [await ask(running, sent(tools=tools)) for _ in range(5)]
+        answers = [await ask(running, priced_body(tools=tools)) for _ in range(5)]
         # After three, one and a half of them are left, and the next may cost two.
         assert [answer.status for answer in answers] == [200, 200, 200, 402, 402]
-        assert (await ask(running, sent(tools=tools), "/v1/messages/")).status == 402, "providers take it too"
+        assert (await ask(running, priced_body(tools=tools), "/v1/messages/")).status == 402, "providers take it too"
         error = answers[3].json["error"]
         assert error["message"].startswith("$0.09 has been spent, and this request may cost $0.0")
         assert "--max-cost allows $0.135 in all" in error["message"]
         assert len(up.asked) == 3
-        assert (await ledger(index.store)).total == paid(3)
+        assert (await ledger(index.store)).total == cost_of(3)
         # What costs nothing is still served.
         assert (await ask(running, path="/wane/status", method="GET")).status == 200
-        assert (await ask(running, sent(), "/v1/messages/count_tokens")).status == 200
+        assert (await ask(running, priced_body(), "/v1/messages/count_tokens")).status == 200
 
 
 async def test_requests_at_once_reserve_what_they_may_cost() -> None:
@@ -92,7 +92,7 @@ async def test_requests_at_once_reserve_what_they_may_cost() -> None:
 
     index = SessionIndex(MemoryStore())
     async with provider(says) as up, proxy(up.url, index=index, max_cost=6.5 * EACH) as running:
-        tasks = [asyncio.create_task(ask(running, sent(tools=number % 2 == 0))) for number in range(20)]
+        tasks = [asyncio.create_task(ask(running, priced_body(tools=number % 2 == 0))) for number in range(20)]
         await until(lambda: sum(task.done() for task in tasks) == 17)
         await until(lambda: len(up.asked) == 3)
         free.set()
@@ -101,8 +101,8 @@ async def test_requests_at_once_reserve_what_they_may_cost() -> None:
         assert sorted(answer.status for answer in answers) == [200] * 3 + [429] * 17
         assert refused[0].json["error"]["type"] == "rate_limit_error"
         assert "Try again when one of them has ended" in refused[0].json["error"]["message"]
-        assert (await ledger(index.store)).total == paid(3)
-        assert (await ask(running, sent())).status == 200
+        assert (await ledger(index.store)).total == cost_of(3)
+        assert (await ask(running, priced_body())).status == 200
 
 
 @pytest.mark.parametrize("kind", ["reply", "stream", "error", "no usage", "broken", "other"])
@@ -126,7 +126,7 @@ async def test_what_was_reserved_is_settled_by_what_the_provider_reports(kind: s
     expected = {"reply": 1.0, "stream": 1.0, "error": 0.0}.get(kind)
 
     store = MemoryStore()
-    asking = {**sent(tools=tools), "stream": kind in ("stream", "broken")}
+    asking = {**priced_body(tools=tools), "stream": kind in ("stream", "broken")}
     async with provider(says) as up, proxy(up.url, index=SessionIndex(store), max_cost=100.0) as running:
         await ask(running, asking)
         settled = await ledger(store)
@@ -141,7 +141,7 @@ async def test_what_was_reserved_is_settled_by_what_the_provider_reports(kind: s
 async def test_a_request_that_reached_nobody_costs_nothing() -> None:
     store = MemoryStore()
     async with proxy("http://127.0.0.1:9", index=SessionIndex(store), max_cost=100.0) as running:
-        assert (await ask(running, sent())).status == 502
+        assert (await ask(running, priced_body())).status == 502
     assert (await ledger(store)).total == 0
 
 
@@ -152,12 +152,12 @@ async def test_a_client_that_goes_away_leaves_the_most_that_its_request_can_cost
     store = MemoryStore()
     async with provider(says) as up, proxy(up.url, index=SessionIndex(store), max_cost=100.0) as running:
         async with connection(running) as client:
-            client.send(request(sent()))
+            client.send(request(priced_body()))
             await until(lambda: up.asked)
         async with asyncio.timeout(60):
             while (await ledger(store)).open:
                 await asyncio.sleep(0.01)
-    assert (await ledger(store)).total == most(MODEL, sent(), len(up.asked[-1].body))
+    assert (await ledger(store)).total == most(MODEL, priced_body(), len(up.asked[-1].body))
 
 
 @pytest.mark.parametrize("where", ["disk", pytest.param("redis", marks=pytest.mark.full)])
@@ -168,22 +168,22 @@ async def test_the_limit_holds_over_restarts(where: str, tmp_path: Path, request
     async with provider(replies(SAID)) as up:
         for _ in range(4):
             async with proxy(up.url, index=SessionIndex(open_store(place)), max_cost=3.5 * EACH) as running:
-                statuses.append((await ask(running, sent())).status)
+                statuses.append((await ask(running, priced_body())).status)
         assert statuses == [200, 200, 402, 402]
         # This run alone has spent nothing yet.
         index = SessionIndex(open_store(place))
         async with proxy(up.url, index=index, max_cost=3.5 * EACH, cost_period="run") as running:
-            assert (await ask(running, sent())).status == 200
+            assert (await ask(running, priced_body())).status == 200
 
 
 @pytest.fixture
 def redis() -> Iterator[Redis]:
-    yield from started(Redis())
+    yield from run_server(Redis())
 
 
 @pytest.fixture(params=[Redis, Postgres])
 def database(request: pytest.FixtureRequest) -> Iterator[Redis | Postgres]:
-    yield from started(request.param())
+    yield from run_server(request.param())
 
 
 @pytest.mark.full
@@ -205,7 +205,7 @@ async def test_workers_keep_one_limit_together_even_if_they_are_killed(
     options = ("--workers", f"{workers}", "--store", database.url, "--max-cost", f"{limit}", "--max-cost-per", "day")
     async with provider(says) as up, wane_proxy(up.url, *options) as it:
         await until(lambda: len(children(it)) == workers)
-        asking = sent()
+        asking = priced_body()
         hold = {**asking, "messages": [{"role": "user", "content": "hold"}]}
         tasks = [asyncio.create_task(ask(it, hold)) for _ in range(2)]
         await until(lambda: sum(b"hold" in asked.body for asked in up.asked) == 2)
@@ -221,7 +221,7 @@ async def test_workers_keep_one_limit_together_even_if_they_are_killed(
         while (await ask(it, asking)).status == 200:
             served += 1
         kept = await ledger(open_store(database.url))
-        assert kept.day == kept.month == kept.total == paid(served)
+        assert kept.day == kept.month == kept.total == cost_of(served)
         assert kept.reserved == sum(most(MODEL, hold, size) for size in sizes)
         assert kept.total + kept.reserved <= limit * 1e6
         # What would have fitted was not refused.
@@ -239,13 +239,13 @@ async def test_no_model_is_asked_while_the_spend_is_not_known() -> None:
 
     store = Away()
     async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(store), max_cost=1.0) as running:
-        answer = await ask(running, sent())
+        answer = await ask(running, priced_body())
         assert answer.status == 503
         assert "the spend is not known, so --max-cost cannot be kept: the store is away" in answer.body.decode()
         assert not up.asked
         store.away = False
-        assert (await ask(running, sent())).status == 200
-        assert (await ledger(store)).total == paid(1)
+        assert (await ask(running, priced_body())).status == 200
+        assert (await ledger(store)).total == cost_of(1)
 
 
 async def test_a_cost_that_could_not_be_recorded_is_recorded_with_the_next_request() -> None:
@@ -261,8 +261,8 @@ async def test_a_cost_that_could_not_be_recorded_is_recorded_with_the_next_reque
     store = Away()
     async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(store), max_cost=1.0) as running:
         for _ in range(2):
-            assert (await ask(running, sent())).status == 200
-    assert (await ledger(store)).total == paid(2)
+            assert (await ask(running, priced_body())).status == 200
+    assert (await ledger(store)).total == cost_of(2)
 
 
 async def test_what_a_limit_does_not_cover_is_said() -> None:

@@ -67,12 +67,12 @@ async def test_the_provider_is_asked_to_drop_it_under_the_beta_that_this_takes(
 
 def test_a_value_that_is_there_is_not_repeated() -> None:
     sent = [(b"host", b"h"), (b"anthropic-beta", b"a, B"), (b"anthropic-beta", b"c")]
-    assert head.added(sent, {"anthropic-beta": "b"}) == sent
-    assert head.added(sent, {"Anthropic-Beta": "d"}) == [(b"host", b"h"), (b"anthropic-beta", b"a, B,c,d")]
-    assert head.added(sent, {}) == sent
+    assert head.add_values(sent, {"anthropic-beta": "b"}) == sent
+    assert head.add_values(sent, {"Anthropic-Beta": "d"}) == [(b"host", b"h"), (b"anthropic-beta", b"a, B,c,d")]
+    assert head.add_values(sent, {}) == sent
 
 
-def told(kind: str, message: str, refuse: Callable[[Any], bool]) -> Handler:
+def refusing_provider(kind: str, message: str, refuse: Callable[[Any], bool]) -> Handler:
     """A provider that refuses some requests with a message, and answers the others."""
 
     async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -108,7 +108,9 @@ async def test_a_turn_that_was_refused_for_how_it_begins_goes_on_without_thinkin
         )
     more = {"model": "claude", "max_tokens": 9, "tools": [{"name": "read", "input_schema": {}}], "thinking": ENABLED}
 
-    refuses = told("So.", UNLED, lambda body: body["thinking"] == ENABLED and len(body["messages"]) in (3, 5, 7))
+    refuses = refusing_provider(
+        "So.", UNLED, lambda body: body["thinking"] == ENABLED and len(body["messages"]) in (3, 5, 7)
+    )
     async with provider(refuses) as up, proxy(up.url) as running:
         for stop in (3, 5, 7):
             answer = await ask(running, json.dumps({**more, "messages": steps[:stop]}).encode(), "/v1/messages")
@@ -127,7 +129,7 @@ async def test_thinking_that_was_refused_is_left_out_from_then_on_and_later_thin
     more = {"model": "claude", "max_tokens": 9, "tools": [{"name": "read", "input_schema": {}}]}
     more["thinking"] = {"type": "disabled"}
 
-    refuses = told("So.", MESSAGE, lambda body: "s" in thinks(body))
+    refuses = refusing_provider("So.", MESSAGE, lambda body: "s" in thinks(body))
     async with provider(refuses) as up, proxy(up.url) as running:
         messages = HISTORY
         for number in range(3):

@@ -20,7 +20,7 @@ DONE = Round({"role": "assistant", "content": "Done."})
 START = Call("delimiter", {"action": "start", "type": "expl", "name": "look"})
 
 
-def said(words: str) -> AnthropicClient:
+def client_saying(words: str) -> AnthropicClient:
     client = AnthropicClient()
     client.say(words)
     return client
@@ -28,7 +28,7 @@ def said(words: str) -> AnthropicClient:
 
 async def test_an_exchange_passes_its_states_in_order() -> None:
     """The model first calls nothing but `delimiter`, so the second round has a body of its own."""
-    client, index, script = said("Go."), SessionIndex(MemoryStore()), [Reply(calls=(START,)), Reply("Done.")]
+    client, index, script = client_saying("Go."), SessionIndex(MemoryStore()), [Reply(calls=(START,)), Reply("Done.")]
     upstream = Upstream(client.provider, lambda _: script.pop(0))
     exchange = Exchange(index, client.wire, client.body())
     states = [exchange.state]
@@ -61,7 +61,7 @@ async def record(exchange: Exchange) -> None:
 @pytest.mark.parametrize("step", [locate, feed, record])
 async def test_what_may_not_follow_is_a_defect(step: Callable[[Exchange], Awaitable[None]]) -> None:
     """A view that was never sent has no reply, and is not decided twice."""
-    client = said("Go.")
+    client = client_saying("Go.")
     begun = await begin(SessionIndex(MemoryStore()), client.wire, client.body())
     assert begun.state is State.VIEWED
     with pytest.raises(RuntimeError, match="an exchange cannot go from viewed to"):
@@ -72,7 +72,7 @@ async def test_what_may_not_follow_is_a_defect(step: Callable[[Exchange], Awaita
 
 
 async def test_a_request_that_cannot_be_read_leaves_no_session() -> None:
-    client, index = said("Go."), SessionIndex(MemoryStore())
+    client, index = client_saying("Go."), SessionIndex(MemoryStore())
     exchange = Exchange(index, client.wire, {**client.body(), "messages": []})
     with pytest.raises(FormatError):
         await exchange.locate()
@@ -81,7 +81,7 @@ async def test_a_request_that_cannot_be_read_leaves_no_session() -> None:
 
 
 async def test_a_request_that_was_refused_may_be_sent_smaller() -> None:
-    client, index = said("Go. " * 2_000), SessionIndex(MemoryStore())
+    client, index = client_saying("Go. " * 2_000), SessionIndex(MemoryStore())
     upstream = Upstream(client.provider, lambda _: Reply("Done."))
     begun = await begin(index, client.wire, client.body())
     await begun.send_body(b"{}", "https://provider.example")

@@ -33,7 +33,7 @@ from tests.proxy.server.support import (
     until,
 )
 from tests.proxy.server.test_dropped_reasoning import HISTORY, thinks
-from tests.proxy.server.test_managed import ALONE, replies, streamed, texts
+from tests.proxy.server.test_managed import ALONE, replies, stream_response, texts
 from wane.core.errors import ConfigError
 from wane.proxy.http.failover import REST, Failover
 from wane.proxy.http.upstream import Upstream
@@ -157,7 +157,7 @@ async def test_a_reply_that_has_begun_is_never_continued_by_another_provider() -
 
 
 async def test_a_later_round_of_a_reply_that_has_begun_is_not_continued_elsewhere() -> None:
-    spoken = streamed(START, text_block("So"), call_block("delimiter", MARK, 1), CALLED)
+    spoken = stream_response(START, text_block("So"), call_block("delimiter", MARK, 1), CALLED)
     async with both(replies(spoken, error(529))) as (first, second, running):
         answer = await ask(running, body())
         assert texts(answer.body) == "So"
@@ -173,7 +173,7 @@ async def test_later_rounds_go_where_the_first_one_went() -> None:
         else:
             writer.write(ALONE)
 
-    hi = streamed(START, text_block("hi"), STOP)
+    hi = stream_response(START, text_block("hi"), STOP)
     async with (
         provider(then_down) as first,
         provider(replies(ALONE, hi, ALONE, hi)) as second,
@@ -283,18 +283,18 @@ async def test_reasoning_that_another_provider_signed_is_left_out_there_and_come
 
 @pytest.mark.full
 async def test_the_cause_of_a_cold_cache_is_told() -> None:
-    def said(read: int, written: int) -> bytes:
+    def cache_response(read: int, written: int) -> bytes:
         usage = {"input_tokens": 10, "cache_read_input_tokens": read, "cache_creation_input_tokens": written}
         return response(message("hi", usage={**usage, "output_tokens": 5}))
 
     down = False
 
     async def answers(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(error(529) if down else said(0, 50_000))
+        writer.write(error(529) if down else cache_response(0, 50_000))
 
     async with (
         provider(answers) as first,
-        provider(replies(said(0, 50_000))) as second,
+        provider(replies(cache_response(0, 50_000))) as second,
         proxy(first.url, fallback=at(second.url)) as running,
     ):
         sent = body(stream=False)
@@ -344,7 +344,7 @@ async def test_a_stopped_proxy_asks_no_second_provider() -> None:
 
 
 async def test_money_counts_for_the_one_that_answered() -> None:
-    from tests.proxy.server.test_cost_limit import SAID, ledger, paid, sent
+    from tests.proxy.server.test_cost_limit import SAID, cost_of, ledger, priced_body
 
     store = MemoryStore()
     async with (
@@ -352,9 +352,9 @@ async def test_money_counts_for_the_one_that_answered() -> None:
         proxy(GONE, index=SessionIndex(store), fallback=at(second.url), max_cost=1.0) as running,
     ):
         for tools in (True, False):
-            assert (await ask(running, sent(tools=tools))).status == 200
+            assert (await ask(running, priced_body(tools=tools))).status == 200
         settled = await ledger(store)
-        assert (settled.total, dict(settled.open)) == (paid(2), {})
+        assert (settled.total, dict(settled.open)) == (cost_of(2), {})
 
 
 @pytest.mark.parametrize(

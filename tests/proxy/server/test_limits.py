@@ -59,17 +59,17 @@ async def test_encoded_body_is_read_and_sent_plain(name: str) -> None:
 async def test_gzip_body_has_a_dozen_members_at_most() -> None:
     """Each member copies what follows it, so thousands of them take minutes."""
 
-    def encoded(members: int) -> bytes:
+    def gzip_members(members: int) -> bytes:
         return b"".join([gzip.compress(DATA, mtime=0), *[gzip.compress(b"", mtime=0)] * (members - 1)])
 
     async with provider(says) as up, proxy(up.url) as running:
-        answer = await ask(running, encoded(12), headers={"content-encoding": "gzip"})
+        answer = await ask(running, gzip_members(12), headers={"content-encoding": "gzip"})
         assert answer.header("x-wane-session")
         for members in (13, 20_000):
-            answer = await ask(running, encoded(members), headers={"content-encoding": "gzip"})
+            answer = await ask(running, gzip_members(members), headers={"content-encoding": "gzip"})
             why = "the body cannot be read: it has more than 12 members"
             assert answer.header("x-wane-unmanaged") == why
-            assert up.asked[-1].body == encoded(members)
+            assert up.asked[-1].body == gzip_members(members)
 
 
 @pytest.mark.quick(3)

@@ -60,7 +60,7 @@ def replies(*answers: bytes | Answering) -> Answering:
     return answer
 
 
-def streamed(*events: bytes) -> bytes:
+def stream_response(*events: bytes) -> bytes:
     return stream_head(request_id="req_1") + b"".join(map(chunk, events)) + b"0\r\n\r\n"
 
 
@@ -74,11 +74,11 @@ def kinds(data: bytes) -> list[str]:
     return [line[7:] for line in data.decode().split("\n") if line.startswith("event: ")]
 
 
-ALONE = streamed(START, call_block("delimiter", MARK), CALLED)
+ALONE = stream_response(START, call_block("delimiter", MARK), CALLED)
 
 
 async def test_request_gains_the_tool_and_the_reply_headers() -> None:
-    async with provider(replies(streamed(START, text_block("hi"), STOP))) as up, proxy(up.url) as running:
+    async with provider(replies(stream_response(START, text_block("hi"), STOP))) as up, proxy(up.url) as running:
         sent = {"anthropic-version": "2023-06-01", "accept-encoding": "gzip, br"}
         answer = await ask(running, body(), "/v1/messages?beta=true", headers=sent)
         asked = up.asked[0]
@@ -99,7 +99,7 @@ async def test_request_gains_the_tool_and_the_reply_headers() -> None:
 
 
 async def test_rounds_of_own_calls_alone_are_one_reply() -> None:
-    second = streamed(START, text_block("hi"), STOP)
+    second = stream_response(START, text_block("hi"), STOP)
     async with provider(replies(ALONE, second)) as up, proxy(up.url) as running:
         answer = await ask(running, body())
         assert len(up.asked) == 2
@@ -116,7 +116,7 @@ async def test_model_that_only_marks_is_asked_for_the_last_time_without_the_tool
     def marks(asked: Asked, writer: asyncio.StreamWriter) -> Any:
         number = len(asked.json["messages"])
         mark = {**MARK, "name": f"look {number}"}
-        writer.write(streamed(START, call_block("delimiter", mark, number=number), CALLED))
+        writer.write(stream_response(START, call_block("delimiter", mark, number=number), CALLED))
         return asyncio.sleep(0)
 
     async with provider(replies(marks)) as up, proxy(up.url) as running:
@@ -165,7 +165,7 @@ async def test_error_of_a_later_round_passes_unchanged_before_anything_was_given
         assert (answer.status, answer.body, answer.header("retry-after")) == (429, b'{"error": 1}', "7")
 
 
-SAID = streamed(START, text_block("hi"), call_block("delimiter", MARK, 1), CALLED)
+SAID = stream_response(START, text_block("hi"), call_block("delimiter", MARK, 1), CALLED)
 
 
 @pytest.mark.parametrize("failure", ["status", "reset"])
@@ -259,7 +259,10 @@ async def test_request_without_tools_is_shown_the_view_of_the_session_that_it_go
 async def test_a_request_over_the_budget_says_so_under_every_strategy_that_evicts(strategy: Any) -> None:
     index = SessionIndex(open_store(None), ContextSettings(budget=1_000, strategy=strategy, policy=STRICT))
 
-    async with provider(replies(streamed(START, text_block("hi"), STOP))) as up, proxy(up.url, index=index) as it:
+    async with (
+        provider(replies(stream_response(START, text_block("hi"), STOP))) as up,
+        proxy(up.url, index=index) as it,
+    ):
         over = await ask(it, body("word " * 4_000))
         warning = over.header("x-wane-warning") or ""
         assert ("over the budget of 1,000" in warning) is (strategy != "none")

@@ -21,7 +21,7 @@ from wane.proxy.traffic import Traffic
 
 
 @pytest.fixture(autouse=True)
-def _uncollected() -> Iterator[None]:
+def _disable_collector() -> Iterator[None]:
     """Leave cycles where they are: the proxy's collector runs rarely, and a request's bodies would wait for it."""
     gc.disable()
     yield

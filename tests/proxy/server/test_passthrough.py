@@ -45,11 +45,11 @@ async def test_head_has_no_body() -> None:
 async def test_response_encoding_is_kept_as_it_came() -> None:
     data = gzip.compress(b"x" * 5000)
 
-    async def zipped(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def answer_zipped(asked: Asked, writer: asyncio.StreamWriter) -> None:
         assert asked.header("accept-encoding") == "gzip, br"
         writer.write(response(data, headers={"content-encoding": "gzip", "etag": '"1"'}))
 
-    async with provider(zipped) as up, proxy(up.url) as running:
+    async with provider(answer_zipped) as up, proxy(up.url) as running:
         answer = await ask(running, method="GET", path="/v1/models", headers={"accept-encoding": "gzip, br"})
         assert answer.body == data
         assert answer.header("content-encoding") == "gzip"

@@ -25,8 +25,8 @@ from tests.proxy.server.support import (
     stream_head,
     text_block,
 )
-from tests.proxy.server.test_cost_limit import EACH, SAID, ledger, paid
-from tests.proxy.server.test_cost_limit import sent as priced
+from tests.proxy.server.test_cost_limit import EACH, SAID, cost_of, ledger
+from tests.proxy.server.test_cost_limit import priced_body as priced
 from tests.proxy.server.test_managed import replies
 from tests.proxy.world import Client, Upstream, every_client
 from wane.cli.failure import UsageError
@@ -58,13 +58,13 @@ def odd(body: object) -> bytes:
     return json.dumps(body, indent=3, ensure_ascii=True, separators=(" ,", " :  ")).encode() + b"\n\n"
 
 
-async def recorded(running: Running) -> None:
+async def wait_for_records(running: Running) -> None:
     """Wait for what is recorded once the client has its reply."""
     while running.traffic.open_requests():
         await asyncio.sleep(0.005)
 
 
-async def watched(make: type[Client], store: Store, turns: int = 9) -> tuple[list[bytes], list[Asked], str]:
+async def watch_session(make: type[Client], store: Store, turns: int = 9) -> tuple[list[bytes], list[Asked], str]:
     """Have an agent work through a watching proxy; return what it sent, what arrived, and the session's id."""
     client = make()
     scripted = Upstream(client.provider, Worker(1))
@@ -91,7 +91,7 @@ async def watched(make: type[Client], store: Store, turns: int = 9) -> tuple[lis
             client.say(f"User turn {number}: please do thing {number}.")
             while await request(running):
                 pass
-        await recorded(running)
+        await wait_for_records(running)
         (status,) = running.sessions.status()
         return sent, up.asked, status.facts.session
 
@@ -99,7 +99,7 @@ async def watched(make: type[Client], store: Store, turns: int = 9) -> tuple[lis
 @pytest.mark.quick(1)
 @every_client
 async def test_every_request_and_reply_passes_byte_for_byte(make: type[Client], tmp_path: Path) -> None:
-    sent, asked, _ = await watched(make, DiskStore(SessionStore(tmp_path), fsync=False))
+    sent, asked, _ = await watch_session(make, DiskStore(SessionStore(tmp_path), fsync=False))
     assert len(sent) > 10
     assert [entry.body for entry in asked] == sent
 
@@ -107,7 +107,7 @@ async def test_every_request_and_reply_passes_byte_for_byte(make: type[Client], 
 @pytest.mark.quick(1)
 @every_client
 async def test_it_predicts_what_a_replay_of_the_session_says(make: type[Client], tmp_path: Path, run: Run) -> None:
-    _, _, session = await watched(make, DiskStore(SessionStore(tmp_path), fsync=False))
+    _, _, session = await watch_session(make, DiskStore(SessionStore(tmp_path), fsync=False))
     (path,) = SessionStore(tmp_path).matching(session)
     prediction = predict(read_session(path), "cwl", Settings(budget=BUDGET), PRICE)
     assert prediction is not None
@@ -170,7 +170,7 @@ async def test_a_streamed_reply_passes_as_it_comes_and_its_usage_is_kept(tmp_pat
             while piece := await client.piece():
                 rest += piece
             assert rest == pieces[1] + pieces[2]
-        await recorded(running)
+        await wait_for_records(running)
         (status,) = running.sessions.status()
         assert (status.used.input, status.used.output) == (10, 5)
 
@@ -182,6 +182,6 @@ async def test_a_limit_of_cost_holds_for_what_is_only_watched_too() -> None:
         statuses = []
         for _ in range(2):
             statuses.append((await ask(running, priced())).status)
-            await recorded(running)
+            await wait_for_records(running)
         assert statuses == [200, 402]
-        assert ((await ledger(store)).total, len(up.asked)) == (paid(1), 1)
+        assert ((await ledger(store)).total, len(up.asked)) == (cost_of(1), 1)

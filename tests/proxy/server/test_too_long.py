@@ -133,7 +133,7 @@ async def test_a_refusal_that_no_view_can_mend_goes_to_the_client() -> None:
         assert len(server.refusals) == 1
 
 
-def _failed(message: str) -> bytes:
+def _failed_stream(message: str) -> bytes:
     """A stream of Responses that fails, as OpenAI's do where the input is too long."""
     error = {"code": "context_length_exceeded", "message": message}
     opening = {"id": "resp_1", "object": "response", "status": "in_progress", "output": []}
@@ -155,7 +155,9 @@ async def test_a_stream_that_fails_as_too_long_is_asked_for_again() -> None:
     async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
         sizes.append(len(asked.body))
         if len(asked.body) > 20_000:
-            writer.write(response(_failed("Your input exceeds the context window of this model."), headers=EVENTS))
+            writer.write(
+                response(_failed_stream("Your input exceeds the context window of this model."), headers=EVENTS)
+            )
             return
         parsed = OpenAIResponses().parse(asked.body, asked.json, {}, 0, None)
         events = OpenAIResponses().stream(parsed, Reply("Well."), Usage(10, 2))

@@ -13,7 +13,7 @@ import pytest
 from tests.proxy.server.support import Answer, ask, body, message, provider, proxy, response, until
 from tests.proxy.server.test_command import Process, wane_proxy
 from tests.proxy.server.test_managed import replies
-from tests.proxy.store.servers import Redis, started
+from tests.proxy.store.servers import Redis, run_server
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore, StoreError
 
@@ -23,7 +23,7 @@ SAID = response(message("hi", usage={"input_tokens": 100, "output_tokens": 1}))
 
 @pytest.fixture
 def redis() -> Iterator[Redis]:
-    yield from started(Redis())
+    yield from run_server(Redis())
 
 
 async def test_health_asks_for_no_token_and_tells_nothing() -> None:

@@ -92,7 +92,7 @@ def shorter(sent: Body) -> None:
     del sent["messages"][1:3]
 
 
-def branched(sent: Body) -> None:
+def branch_messages(sent: Body) -> None:
     sent["messages"][1:] = [
         {"role": "user", "content": [{"type": "text", "text": "Rather this.", "cache_control": MARK}]}
     ]
@@ -108,7 +108,7 @@ def far_breakpoint(sent: Body) -> None:
     turn[:0] = [{"type": "text", "text": f"File {number}."} for number in range(20)]
 
 
-def unmarked(sent: Body) -> None:
+def drop_breakpoints(sent: Body) -> None:
     del sent["system"][0]["cache_control"]
     del sent["messages"][-1]["content"][0]["cache_control"]
 
@@ -122,10 +122,10 @@ CHANGES: list[tuple[Callable[[Body], None], Cause, str]] = [
     (thinking, Cause.SETTINGS, 'thinking was {"type":"adaptive"}, and is not set'),
     (first_message, Cause.MESSAGES, "message 1 of the 3 sent before is not the same"),
     (shorter, Cause.MESSAGES, "message 2 of the 3 sent before is not the same"),
-    (branched, Cause.BRANCH, "message 2 of the 3 sent before is not the same, and no answer follows"),
+    (branch_messages, Cause.BRANCH, "message 2 of the 3 sent before is not the same, and no answer follows"),
     (changed_tool, Cause.TOOLS, "tools changed: edit"),
     (far_breakpoint, Cause.BREAKPOINTS, "ended 3 blocks into the messages, and the first breakpoint after it is 22"),
-    (unmarked, Cause.BREAKPOINTS, "the request has no cache_control"),
+    (drop_breakpoints, Cause.BREAKPOINTS, "the request has no cache_control"),
 ]
 
 
@@ -187,7 +187,7 @@ PLANTED = [nothing, model, tool, tool_order, system, thinking, first_message]
 @given(st.lists(st.tuples(st.sampled_from(PLANTED), st.booleans()), max_size=12))
 def test_a_watched_session_counts_each_planted_cause_and_nothing_else(events: list[tuple[Any, bool]]) -> None:
     provider, watch, sent, at = Provider(), CacheWatch(), body(), NOW
-    watch.answered(AnsweredPrefix(prefix(sent), provider.usage(sent, at), at))
+    watch.take_answer(AnsweredPrefix(prefix(sent), provider.usage(sent, at), at))
     for number, (change, pauses) in enumerate(events):
         sent = following(sent)
         before = copy.deepcopy(sent)
@@ -201,7 +201,7 @@ def test_a_watched_session_counts_each_planted_cause_and_nothing_else(events: li
         if change is model:
             sent["model"] = f"model-{number}"
         at += timedelta(minutes=10 if pauses else 1)
-        rewritten = watch.answered(AnsweredPrefix(prefix(sent), provider.usage(sent, at), at))
+        rewritten = watch.take_answer(AnsweredPrefix(prefix(sent), provider.usage(sent, at), at))
         if pauses:
             assert rewritten is not None
             assert rewritten.explanation.cause is Cause.IDLE
@@ -223,9 +223,9 @@ def test_an_explanation_survives_the_journal() -> None:
 
 def rewritten(after: Body, *, read: int, minutes: int = 1, reported: str = "") -> tuple[Cause, Certainty, str]:
     watch, written = CacheWatch(), TokenUsage(20_000, 10, 3_000, 17_000)
-    watch.answered(AnsweredPrefix(prefix(body()), written, NOW))
+    watch.take_answer(AnsweredPrefix(prefix(body()), written, NOW))
     usage, at = TokenUsage(21_000, 10, read, 21_000 - read), NOW + timedelta(minutes=minutes)
-    prefix_ = watch.answered(AnsweredPrefix(prefix(after), usage, at, "", reported))
+    prefix_ = watch.take_answer(AnsweredPrefix(prefix(after), usage, at, "", reported))
     assert prefix_ is not None
     # A million tokens cost $3, 1.25 of it to write and 0.1 of it to read.
     assert prefix_.dollars == pytest.approx(prefix_.tokens * (1.25 - 0.1) * 3e-6)
@@ -256,9 +256,9 @@ def test_what_was_paid_again_is_priced_at_the_tier_that_served_it() -> None:
     paid = []
     for tier in ("", "fast"):
         watch, sent = CacheWatch(), body() | {"model": "claude-opus-5"}
-        watch.answered(AnsweredPrefix(prefix(sent), TokenUsage(20_000, 10, 0, 20_000, tier=tier), NOW))
+        watch.take_answer(AnsweredPrefix(prefix(sent), TokenUsage(20_000, 10, 0, 20_000, tier=tier), NOW))
         usage, at = TokenUsage(21_000, 10, 0, 21_000, tier=tier), NOW + timedelta(minutes=1)
-        again = watch.answered(AnsweredPrefix(prefix(following(sent)), usage, at))
+        again = watch.take_answer(AnsweredPrefix(prefix(following(sent)), usage, at))
         assert again is not None
         paid.append(again.dollars)
     assert paid[1] == pytest.approx(2 * paid[0])

@@ -31,22 +31,22 @@ from wane.proxy.store.base import MemoryStore
 from wane.testing import Call, Reply, Request
 
 
-def turned(value: Any) -> Any:
+def reverse_keys(value: Any) -> Any:
     """The same data with its keys in another order."""
     if isinstance(value, list):
-        return [turned(entry) for entry in value]
+        return [reverse_keys(entry) for entry in value]
     if isinstance(value, dict):
-        return {key: turned(value[key]) for key in reversed(value)}
+        return {key: reverse_keys(value[key]) for key in reversed(value)}
     return value
 
 
-def padded(value: Any) -> Any:
+def pad_texts(value: Any) -> Any:
     """A history in which the model's texts have more spaces about them."""
     if isinstance(value, list):
-        return [padded(entry) for entry in value]
+        return [pad_texts(entry) for entry in value]
     if not isinstance(value, dict):
         return value
-    copied = {key: padded(entry) for key, entry in value.items()}
+    copied = {key: pad_texts(entry) for key, entry in value.items()}
     key = ""
     if value.get("type") in ("text", "output_text"):
         key = "text"
@@ -57,13 +57,13 @@ def padded(value: Any) -> Any:
     return copied
 
 
-def said(body: dict[str, Any]) -> str:
+def dump_messages(body: dict[str, Any]) -> str:
     return json.dumps(body.get("messages", body.get("input", body.get("contents"))))
 
 
 @pytest.mark.quick(1)
 @every_client
-@pytest.mark.parametrize("edit", [turned, padded])
+@pytest.mark.parametrize("edit", [reverse_keys, pad_texts])
 @pytest.mark.parametrize("seed", first_quick(*range(2)))
 async def test_what_was_evicted_stays_so_however_a_client_writes_it_now(
     make: type[Client], edit: Any, seed: int
@@ -77,8 +77,8 @@ async def test_what_was_evicted_stays_so_however_a_client_writes_it_now(
     after = await exchange(index, client, upstream)
     assert after.facts.session == before.facts.session
     assert after.facts.evicted == before.facts.evicted > 0
-    gone = [number for number in range(200) if f"Saying {number}." not in said(before.bodies[0])]
-    assert not [number for number in gone if f"Saying {number}." in said(after.bodies[0])]
+    gone = [number for number in range(200) if f"Saying {number}." not in dump_messages(before.bodies[0])]
+    assert not [number for number in gone if f"Saying {number}." in dump_messages(after.bodies[0])]
 
 
 async def test_what_a_user_adds_to_a_message_whose_results_are_gone_is_shown() -> None:
@@ -92,10 +92,10 @@ async def test_what_a_user_adds_to_a_message_whose_results_are_gone_is_shown() -
     done = await exchange(index, client, upstream)
     assert len(index.status()) == 1
     assert done.facts.evicted > 0
-    told = said(client.body())
+    told = dump_messages(client.body())
     wanted = [number for number in range(200) if f"Mind number {number}!" in told]
     assert wanted
-    assert all(f"Mind number {number}!" in said(done.bodies[0]) for number in wanted)
+    assert all(f"Mind number {number}!" in dump_messages(done.bodies[0]) for number in wanted)
 
 
 @pytest.mark.quick(1)
@@ -217,7 +217,7 @@ async def test_a_client_that_rewrites_its_first_message_keeps_its_own_rounds(mak
     assert len(index.status()) == 3
 
 
-def stated(client: Client, files: str) -> dict[str, Any]:
+def first_message(client: Client, files: str) -> dict[str, Any]:
     """A first message as Gemini CLI and Qwen Code write it anew with each run: notices, and then a person's words."""
     texts = [f"<system-reminder>\nThe folder holds {files}.\n</system-reminder>", "Tidy up."]
     if isinstance(client, GeminiClient):
@@ -236,14 +236,14 @@ async def test_a_resumed_client_may_write_the_notices_beside_a_prompt_anew(
 ) -> None:
     client = make()
     first = len(client.history)
-    client.history.append(stated(client, "a.py"))
+    client.history.append(first_message(client, "a.py"))
     index, upstream = SessionIndex(disk(tmp_path), SMALL), worker(client, 1, steps=3)
     done = await run_turn(index, client, upstream, result)
     for number in range(6):
         client.say(f"Go on {number}.")
         done += await run_turn(index, client, upstream, result)
     await index.close()
-    anew = stated(client, "a.py, notes.txt")
+    anew = first_message(client, "a.py, notes.txt")
     if drops:
         key = "parts" if isinstance(client, GeminiClient) else "content"
         anew[key] = anew[key][1:]
@@ -253,7 +253,7 @@ async def test_a_resumed_client_may_write_the_notices_beside_a_prompt_anew(
     done += await run_turn(index, client, upstream, result)
     assert len({exchanged.facts.session for exchanged in done}) == 1
     assert done[-1].facts.evicted > 0
-    shown = said(done[-1].bodies[0])
+    shown = dump_messages(done[-1].bodies[0])
     assert "Tidy up." in shown
     assert ("notes.txt" in shown) is not drops
     await index.close()

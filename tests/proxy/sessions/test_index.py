@@ -171,13 +171,13 @@ async def test_reminders_that_come_and_go_are_no_fork(make: type[Client], seed: 
     assert all(request.raw.count(b"<reminder>") <= 1 for request in upstream.requests)
 
 
-def cleared(value: Any) -> Any:
+def clear_results(value: Any) -> Any:
     """A history in which a client has cleared all old results."""
     if isinstance(value, list):
-        return [cleared(entry) for entry in value]
+        return [clear_results(entry) for entry in value]
     if not isinstance(value, dict):
         return value
-    copied = {key: cleared(entry) for key, entry in value.items()}
+    copied = {key: clear_results(entry) for key, entry in value.items()}
     if "output" in value:
         copied["output"] = "[cleared]"
     if value.get("role") == "tool" or value.get("type") == "tool_result":
@@ -192,7 +192,7 @@ async def test_a_client_that_clears_its_results_goes_on(make: type[Client], seed
     index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed)
     await work(index, client, upstream, 4)
     marks = delimiters(upstream)
-    client.history = [*cleared(client.history[:-6]), *client.history[-6:]]
+    client.history = [*clear_results(client.history[:-6]), *client.history[-6:]]
     done = await work(index, client, upstream, 3)
     assert done[0].facts.view < 2_400
     assert marks

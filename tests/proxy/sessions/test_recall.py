@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.marks import first_quick
-from tests.proxy.recaller import Recaller, recalled
-from tests.proxy.sessions.test_index import SMALL, cleared, disk, every_client, result, work
+from tests.proxy.recaller import Recaller, recall_results
+from tests.proxy.sessions.test_index import SMALL, clear_results, disk, every_client, result, work
 from tests.proxy.world import Client, Upstream, exchange, run_turn
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ContextOptions
@@ -40,12 +40,12 @@ def recall(name: str, **more: Any) -> Call:
     return Call("recall", {"name": name, **more})
 
 
-def scripted(client: Client, replies: Sequence[Reply]) -> Upstream:
+def script_upstream(client: Client, replies: Sequence[Reply]) -> Upstream:
     left = iter(replies)
     return Upstream(client.provider, lambda _: next(left))
 
 
-def hidden(client: Client) -> bool:
+def is_hidden(client: Client) -> bool:
     text = json.dumps(client.history)
     return "delimiter" not in text and "recall" not in text and "Episode" not in text
 
@@ -60,12 +60,12 @@ async def test_what_is_recalled_is_exact(make: type[Client], seed: int) -> None:
     done = await work(index, client, upstream, 12)
     assert agent.check() >= 3
     assert agent.removed & set(agent.whole)
-    assert hidden(client)
+    assert is_hidden(client)
     assert len(index.status()) == 1
     assert done[-1].facts.evicted > 0
     # What was recalled is evicted as other results are.
-    first = next(pages for pages in map(recalled, upstream.requests) if pages)
-    assert not set(first) & set(recalled(upstream.requests[-1]))
+    first = next(pages for pages in map(recall_results, upstream.requests) if pages)
+    assert not set(first) & set(recall_results(upstream.requests[-1]))
 
 
 @pytest.mark.quick(1)
@@ -98,11 +98,11 @@ async def test_an_edited_message_is_recalled_as_the_client_has_it_now(make: type
         Reply(calls=(recall("look"),)),
         Reply("Read."),
     ]
-    index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, budget=20_000)), scripted(client, replies)
+    index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, budget=20_000)), script_upstream(client, replies)
     await work(index, client, upstream, 2)
-    client.history = [*cleared(client.history[:-2]), *client.history[-2:]]
+    client.history = [*clear_results(client.history[:-2]), *client.history[-2:]]
     done = await work(index, client, upstream, 1)
-    (text,) = recalled(upstream.requests[-1])
+    (text,) = recall_results(upstream.requests[-1])
     assert text.count("[result]\n[cleared]") == 3
     assert text.count("[call read]") == 2
     assert '"path":"c"' in text
@@ -124,16 +124,16 @@ async def test_a_search_finds_what_was_evicted_and_what_the_client_has_changed(m
     ]
 
     client = make()
-    index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, budget=20_000)), scripted(client, replies)
+    index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, budget=20_000)), script_upstream(client, replies)
     await work(index, client, upstream, 2)
-    client.history = [*cleared(client.history[:-2]), *client.history[-2:]]
+    client.history = [*clear_results(client.history[:-2]), *client.history[-2:]]
     await work(index, client, upstream, 1)
-    found, changed = recalled(upstream.requests[-1])
+    found, changed = recall_results(upstream.requests[-1])
     assert "found in 2 places" in found
     assert found.index("The needle-8 is seen.") < found.index('{"run":"needle-7"}')
     assert found.count('in episode "look", in view') == 2
     assert changed.count("result of `") == 2
-    assert hidden(client)
+    assert is_hidden(client)
 
 
 @every_client
@@ -149,7 +149,7 @@ async def test_nothing_of_another_name_is_recalled(make: type[Client], restarted
         *[Reply(calls=asking), Reply("Read.")] * 3,
     ]
     alice = make()
-    index, upstream = SessionIndex(disk(tmp_path), RECALLING), scripted(alice, replies)
+    index, upstream = SessionIndex(disk(tmp_path), RECALLING), script_upstream(alice, replies)
     for words in ("Look.", "Go on."):
         alice.say(words)
         while alice.take((await exchange(index, alice, upstream, owner="alice")).answer, result):
@@ -164,7 +164,7 @@ async def test_nothing_of_another_name_is_recalled(make: type[Client], restarted
     for owner, client in (("bob", bob), ("", operator), ("alice", alice)):
         client.say("What was it?")
         client.take((await exchange(index, client, upstream, owner=owner)).answer, result)
-        answers[owner] = recalled(upstream.requests[-1])
+        answers[owner] = recall_results(upstream.requests[-1])
     episode, places = answers["alice"]
     assert "Seen." in episode
     assert "the plan of needle-9" in places
@@ -189,13 +189,13 @@ async def test_answers_keep_the_order_of_calls(make: type[Client]) -> None:
     replies = [Reply(calls=(start("look"), READ)), Reply(calls=calls), Reply(calls=calls[4:5]), Reply("Done.")]
 
     client = make()
-    upstream = scripted(client, replies)
+    upstream = script_upstream(client, replies)
     await work(SessionIndex(MemoryStore(), RECALLING), client, upstream, 1)
     texts = list(upstream.requests[-1].results.values())[2:]
     begins = ['Episode "look", ', "Ended", "Error: `recall` needs", "Started", "Error: no episode", "Ended"]
     assert [text.startswith(begin) for text, begin in zip(texts, begins, strict=False)] == [True] * 6, texts
     assert texts[6].startswith("Error: no episode is named 'new'")
-    assert hidden(client)
+    assert is_hidden(client)
 
 
 @every_client
@@ -211,9 +211,9 @@ async def test_a_reply_recalls_so_often_and_the_next_one_again(make: type[Client
     ]
 
     client = make()
-    upstream = scripted(client, replies)
+    upstream = script_upstream(client, replies)
     await work(SessionIndex(MemoryStore(), replace(RECALLING, budget=9_000)), client, upstream, 1)
-    refused = [text == TOO_MANY for text in recalled(upstream.requests[-1])]
+    refused = [text == TOO_MANY for text in recall_results(upstream.requests[-1])]
     assert refused == [False] * MOST_RECALLS + [True, True, False]
 
 
@@ -234,7 +234,7 @@ async def test_pages_of_one_reply_stay_within_the_budget_by_the_providers_count(
     client.say("Go on.")
     index = SessionIndex(MemoryStore(), replace(RECALLING, budget=budget))
     await run_turn(index, client, upstream, lambda *_: "what a file says " * 1_100)
-    pages = recalled(upstream.requests[-1])
+    pages = recall_results(upstream.requests[-1])
     assert len(pages) == MOST_RECALLS
     assert max(ratio * len(page) / 4 for page in pages) == pytest.approx(0.1 * budget, rel=0.1)
     assert max(round(ratio * request.tokens) for request in upstream.requests) <= budget
@@ -259,7 +259,9 @@ async def test_who_gains_the_tool(
     make: type[Client], settings: Any, tools: Sequence[str], gained: Sequence[str]
 ) -> None:
     client = make(("read", *tools))
-    upstream = scripted(client, [Reply(calls=(recall("mine"),) if "recall" in tools else (READ,)), Reply("Done.")])
+    upstream = script_upstream(
+        client, [Reply(calls=(recall("mine"),) if "recall" in tools else (READ,)), Reply("Done.")]
+    )
     done = await work(SessionIndex(MemoryStore(), settings), client, upstream, 1)
     assert all(request.tools == ("read", *tools, *gained) for request in upstream.requests)
     system = upstream.requests[0].system
@@ -277,13 +279,13 @@ async def test_a_model_that_marks_nothing_recalls(make: type[Client], values: di
     replies = [*reads, Reply(calls=(Call("recall", {"search": '"f0"'}), name)), Reply("Found."), Reply("On.")]
 
     client = make()
-    index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, **values)), scripted(client, replies)
+    index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, **values)), script_upstream(client, replies)
     await work(index, client, upstream, 2)
-    found, read = recalled(upstream.requests[-1])
+    found, read = recall_results(upstream.requests[-1])
     assert "was found in " in found
     assert "not in view" in found
     assert ('Episode "reading-1:f0"' in read) == ("annotate" in values)
-    assert hidden(client)
+    assert is_hidden(client)
 
 
 def test_recall_where_nothing_is_evicted_is_a_mistake() -> None:

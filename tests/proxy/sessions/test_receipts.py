@@ -109,12 +109,12 @@ class Changing(DiskStore):
         log = await super().create(root, message_format, owner, parent)
         append = log.append
 
-        async def refused(records: Sequence[Record], digests: SessionDigests | None = None) -> None:
+        async def refuse_append(records: Sequence[Record], digests: SessionDigests | None = None) -> None:
             if self.changes:
                 raise SessionChangedError("another process has added to it")
             await append(records, digests)
 
-        log.append = refused  # type: ignore[method-assign]
+        log.append = refuse_append  # type: ignore[method-assign]
         return log
 
 

@@ -58,7 +58,7 @@ async def work(
             done.append(await exchange(index, client, upstream))
             if bare is not None:
                 sent = done[-1].bodies[0]
-                assert sent == (client.wire.noted(bare, note) if (note := text_of(sent)) else bare)
+                assert sent == (client.wire.add_note(bare, note) if (note := text_of(sent)) else bare)
             if not client.take(done[-1].answer, result):
                 break
     return done, index

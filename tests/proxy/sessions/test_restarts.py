@@ -30,7 +30,7 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore
 
 
-async def unrecorded(index: SessionIndex, client: Client, upstream: Upstream) -> Done:
+async def exchange_unrecorded(index: SessionIndex, client: Client, upstream: Upstream) -> Done:
     """An exchange whose proxy dies as the client has got its answer."""
     body = client.body()
     begun = await begin(index, client.wire, body)
@@ -66,7 +66,7 @@ def _under(strategy: Any, seed: int) -> Life:
     return Life(settings, lambda: Worker(seed, reasons=True), turns=5)
 
 
-def _reminded(kind: type[Worker], share: float, reminders: int, *, dies: bool = False) -> Life:
+def _reminding_life(kind: type[Worker], share: float, reminders: int, *, dies: bool = False) -> Life:
     settings = replace(SETTINGS, budget=3_000, remind_at=share)
     return Life(settings, lambda: kind(3, steps=20, marks=False), reminders=reminders, dies=dies)
 
@@ -76,10 +76,10 @@ LIVES = {
     "paper": _under("paper", 1),
     "truncate": _under("truncate", 1),
     "clear-tools": _under("clear-tools", 2),
-    "reminders": _reminded(Worker, 0.2, 3),
-    "killed": _reminded(Worker, 0.2, 3, dies=True),
-    "an episode without an end": _reminded(Endless, 0.2, 3),
-    "an act without an end": _reminded(Builder, 1.0, 1),
+    "reminders": _reminding_life(Worker, 0.2, 3),
+    "killed": _reminding_life(Worker, 0.2, 3, dies=True),
+    "an episode without an end": _reminding_life(Endless, 0.2, 3),
+    "an act without an end": _reminding_life(Builder, 1.0, 1),
     "recall": Life(replace(SMALL, recall=True), lambda: Recaller(1), turns=8),
 }
 
@@ -118,7 +118,7 @@ async def beside(make: type[Client], life: Life, models: list[Any], root: Path) 
     """Go through a life twice at once; return the exchanges of the one that is never stopped."""
     clients = make(), make()
     upstreams = [Upstream(make.provider, model) for model in models]
-    ask = unrecorded if life.dies else exchange
+    ask = exchange_unrecorded if life.dies else exchange
     steady, done = SessionIndex(MemoryStore(), life.settings), list[Done]()
     for number in range(life.turns):
         for client in clients:

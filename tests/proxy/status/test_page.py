@@ -29,17 +29,17 @@ HOSTILE = (
 
 
 @pytest.fixture(scope="module")
-def started() -> Iterator[Browser]:
+def shared_browser() -> Iterator[Browser]:
     with Browser() as browser:
         yield browser
 
 
 @pytest.fixture
-def browser(started: Browser) -> Browser:
-    started.errors.clear()
-    started.requested.clear()
-    started.look(1280, 900)
-    return started
+def browser(shared_browser: Browser) -> Browser:
+    shared_browser.errors.clear()
+    shared_browser.requested.clear()
+    shared_browser.look(1280, 900)
+    return shared_browser
 
 
 def visit(browser: Browser, url: str) -> None:

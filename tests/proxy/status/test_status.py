@@ -164,13 +164,13 @@ def test_a_managed_request_is_counted() -> None:
     facts = replace(session().facts, view=40_000, history=90_000, evicted_now=5_000)
     with traffic.request("anthropic") as exchange:
         clock.now += 1  # the body arrives
-        exchange.received(320_000)
+        exchange.count_received(320_000)
         clock.now += 0.004
-        exchange.prepared(facts)
+        exchange.count_prepared(facts)
         clock.now += 2
-        exchange.sent(0)
-        exchange.sent(500)
-        exchange.sent(700)
+        exchange.count_sent(0)
+        exchange.count_sent(500)
+        exchange.count_sent(700)
         exchange.round(
             Round({}, usage=TokenUsage(40_100, 200, cache_read=30_000, cache_write=9_000)), "claude-sonnet-4-5"
         )
@@ -215,7 +215,7 @@ def test_the_largest_view_is_as_large_as_the_provider_says_if_it_says_so(reporte
     traffic = Traffic()
     for view in (20_000, 40_000, 10_000):
         with traffic.request("anthropic") as exchange:
-            exchange.prepared(replace(session().facts, view=view))
+            exchange.count_prepared(replace(session().facts, view=view))
             for tokens in reported if view == 40_000 else ():
                 exchange.round(Round({}, usage=TokenUsage(tokens, 1)), "")
     assert traffic.peak == peak
@@ -245,12 +245,14 @@ def test_figures_of_the_process_are_among_the_metrics() -> None:
 def test_the_place_where_it_is_mounted_leads_to_the_page() -> None:
     app = app_of(ToldIndex())
 
-    async def mounted(scope: Scope, receive: Receive, send: Send) -> None:
+    async def mounted_app(scope: Scope, receive: Receive, send: Send) -> None:
         # As behind a server that took a token off the path.
         await app({**scope, "path": scope["path"].removeprefix("/~token"), "root_path": "/wane"}, receive, send)
 
     async def ask(path: str) -> httpx2.Response:
-        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=mounted), base_url="http://proxy") as client:
+        async with httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=mounted_app), base_url="http://proxy"
+        ) as client:
             return await client.get(path, follow_redirects=True)
 
     for path in ("/wane", "/~token/wane"):

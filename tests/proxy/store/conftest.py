@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.store.servers import Postgres, Redis, started
+from tests.proxy.store.servers import Postgres, Redis, run_server
 from tests.proxy.store.support import Place
 
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[Redis]:
-    yield from started(Redis())
+    yield from run_server(Redis())
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Postgres]:
-    yield from started(Postgres())
+    yield from run_server(Postgres())
 
 
 def place_of(kind: str, request: pytest.FixtureRequest) -> Place:

@@ -76,7 +76,7 @@ class Redis:
     def hanging(self) -> Iterator[None]:
         """Have it take connections and requests, as the system does for it, and answer nothing."""
         assert self._process is not None
-        with stopped([self._process.pid]):
+        with pause_processes([self._process.pid]):
             yield
 
     def stop(self) -> None:
@@ -131,7 +131,7 @@ class Postgres:
             found = connection.execute(
                 "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
             ).fetchall()
-        with stopped([self._process.pid, *(pid for (pid,) in found)]):
+        with pause_processes([self._process.pid, *(pid for (pid,) in found)]):
             yield
 
     def stop(self) -> None:
@@ -173,7 +173,7 @@ class Postgres:
 
 
 @contextmanager
-def stopped(pids: list[int]) -> Iterator[None]:
+def pause_processes(pids: list[int]) -> Iterator[None]:
     """Have processes stand still."""
     going = []
     try:
@@ -226,7 +226,7 @@ def _servant() -> tuple[int, int] | None:
 _Server = TypeVar("_Server", Redis, Postgres)
 
 
-def started(server: _Server) -> Iterator[_Server]:
+def run_server(server: _Server) -> Iterator[_Server]:
     """Yield a server that runs, for a fixture, and remove it at the end."""
     try:
         server.start()

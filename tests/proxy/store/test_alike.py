@@ -28,7 +28,7 @@ def model_of(number: int) -> Any:
     return lambda _: next(steps, Reply(f"Read {number}."))
 
 
-async def begun(
+async def begin_session(
     index: SessionIndex, make: type[Client], number: int, steps: int, opening: str = "Hello."
 ) -> tuple[Client, Upstream, str]:
     """A session that has made some requests: one, and then those of a second turn."""
@@ -49,7 +49,7 @@ async def begun(
 async def test_all_of_them_are_resumed_after_a_restart(make: type[Client], steps: int, place: Place) -> None:
     opening = new_root()  # others have used the server
     index = SessionIndex(open_store(place.where), SMALL)
-    sessions = [await begun(index, make, number, steps, opening) for number in range(ALIKE)]
+    sessions = [await begin_session(index, make, number, steps, opening) for number in range(ALIKE)]
     await index.close()
     index = SessionIndex(open_store(place.where), SMALL)
     resumed = 0
@@ -70,7 +70,7 @@ async def test_requests_that_are_sent_again_after_a_restart_find_their_sessions(
     index = SessionIndex(open_store(place.where), SMALL)
     sessions = []
     for number in range(ALIKE):
-        client, upstream, session = await begun(index, AnthropicClient, number, 1, opening)
+        client, upstream, session = await begin_session(index, AnthropicClient, number, 1, opening)
         await begin(index, client.wire, client.body())
         sessions.append((client, upstream, session))
     await index.close()
@@ -85,7 +85,7 @@ async def test_requests_that_are_sent_again_after_a_restart_find_their_sessions(
 async def test_a_session_rewound_after_a_restart_forks_the_right_one(place: Place) -> None:
     opening = new_root()  # others have used the server
     index = SessionIndex(open_store(place.where), SMALL)
-    sessions = [await begun(index, AnthropicClient, number, 3, opening) for number in range(ALIKE)]
+    sessions = [await begin_session(index, AnthropicClient, number, 3, opening) for number in range(ALIKE)]
     rewound = []
     for client, upstream, session in sessions:
         before = client.copy()
@@ -107,7 +107,7 @@ async def test_a_session_rewound_after_a_restart_forks_the_right_one(place: Plac
 async def test_copies_of_one_session_are_told_apart_by_how_far_they_went(place: Place) -> None:
     opening = new_root()  # others have used the server
     index = SessionIndex(open_store(place.where), SMALL)
-    client, upstream, _ = await begun(index, AnthropicClient, 0, 3, opening)
+    client, upstream, _ = await begin_session(index, AnthropicClient, 0, 3, opening)
     copies = []
     for number in range(12):
         other = copy.deepcopy(client)

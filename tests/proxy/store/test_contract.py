@@ -36,7 +36,7 @@ PROJECT = Path(wane.__file__).parents[2]
 
 
 @asynccontextmanager
-async def opened(place: Place) -> AsyncIterator[Store]:
+async def opened_store(place: Place) -> AsyncIterator[Store]:
     store = place.store()
     try:
         yield store
@@ -45,9 +45,9 @@ async def opened(place: Place) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def begun(place: Place) -> AsyncIterator[tuple[Store, Log]]:
+async def begin_session(place: Place) -> AsyncIterator[tuple[Store, Log]]:
     """A store and a new session in it."""
-    async with opened(place) as store:
+    async with opened_store(place) as store:
         log = await store.create(new_root(), "openai")
         yield store, log
         await log.close()
@@ -55,7 +55,7 @@ async def begun(place: Place) -> AsyncIterator[tuple[Store, Log]]:
 
 async def test_a_session_is_begun_found_and_gone_on_with(place: Place) -> None:
     root = new_root()
-    async with opened(place) as store:
+    async with opened_store(place) as store:
         assert store.persistent
         assert (await found(store, root)) == []
         log = await store.create(root, "openai")
@@ -64,7 +64,7 @@ async def test_a_session_is_begun_found_and_gone_on_with(place: Place) -> None:
         assert list(await add(log, note(1), note(2))) == []
         await log.sync()
         await log.close()
-    async with opened(place) as store:
+    async with opened_store(place) as store:
         assert (await found(store, root)) == [log.id]
         again = await store.open(log.id)
         assert again.header == log.header
@@ -78,7 +78,7 @@ async def test_a_session_is_begun_found_and_gone_on_with(place: Place) -> None:
 @given(batches=st.lists(st.lists(any_record, max_size=4), max_size=4))
 def test_records_of_every_kind_come_back_as_they_were(place: Place, batches: Sequence[Sequence[Record]]) -> None:
     async def act() -> Sequence[Record]:
-        async with opened(place) as store:
+        async with opened_store(place) as store:
             log = await store.create(new_root(), "openai")
             for batch in batches:
                 await add(log, *batch)
@@ -101,7 +101,7 @@ def test_records_of_every_kind_come_back_as_they_were(place: Place, batches: Seq
 
 async def test_the_session_written_last_is_found_first(place: Place) -> None:
     root, other = new_root(), new_root()
-    async with opened(place) as store:
+    async with opened_store(place) as store:
         await add(await store.create(other, "openai"), note(1))
         logs = [await store.create(root, "openai") for _ in range(3)]
         for log in (logs[1], logs[2], logs[0]):
@@ -119,7 +119,7 @@ async def test_a_session_is_found_by_its_latest_answer_however_many_share_the_ot
 
     root = new_root()
     own = [new_root()[:16] for _ in range(40)]
-    async with opened(place) as store:
+    async with opened_store(place) as store:
         logs = [await store.create(root, "openai") for _ in own]
         for log, key in zip(logs, own, strict=True):
             await add(log, note(1), keys=shared)
@@ -143,7 +143,7 @@ async def test_a_head_is_that_of_the_latest_record(place: Place) -> None:
     first, second = (f"{number}" * 32 for number in (1, 2))
 
     root = new_root()
-    async with opened(place) as store:
+    async with opened_store(place) as store:
         log = await store.create(root, "openai")
         for head in (first, second):
             async with log.hold():
@@ -157,7 +157,7 @@ async def test_a_head_is_that_of_the_latest_record(place: Place) -> None:
 
 @pytest.mark.parametrize("root", ["", "*", "../../etc", "ab" * 13, "AB" * 12, "ab" * 11 + "*?", "}" * 24])
 async def test_what_is_no_root_and_no_id_is_refused(place: Place, root: str) -> None:
-    async with opened(place) as store:
+    async with opened_store(place) as store:
         for attempt in (
             found(store, root),
             store.create(root, "openai"),
@@ -170,7 +170,7 @@ async def test_what_is_no_root_and_no_id_is_refused(place: Place, root: str) -> 
 
 
 async def test_sessions_are_listed_by_age_and_deleted(place: Place) -> None:
-    async with opened(place) as store:
+    async with opened_store(place) as store:
         root = new_root()
         logs = [await store.create(root, "openai") for _ in range(3)]
         for log in logs:
@@ -192,7 +192,7 @@ async def test_sessions_are_listed_by_age_and_deleted(place: Place) -> None:
 
 
 async def test_only_who_holds_a_session_adds_to_it(place: Place) -> None:
-    async with begun(place) as (store, log):
+    async with begin_session(place) as (store, log):
         with pytest.raises(StoreError, match="is not held"):
             await log.append((note(1),))
         await add(log, note(2))
@@ -206,7 +206,7 @@ async def test_only_who_holds_a_session_adds_to_it(place: Place) -> None:
 
 async def test_records_are_added_all_or_none(place: Place) -> None:
     impossible = NoteRecord("impossible", {"value": object()})
-    async with begun(place) as (store, log):
+    async with begin_session(place) as (store, log):
         async with log.hold():
             await log.append((note(1),))
             with pytest.raises(StoreError, match=r"kind 'note' cannot be written as JSON"):
@@ -217,7 +217,7 @@ async def test_records_are_added_all_or_none(place: Place) -> None:
 
 
 async def test_tasks_of_one_process_take_turns(place: Place) -> None:
-    async with begun(place) as (store, log):
+    async with begin_session(place) as (store, log):
         inside = 0
 
         async def work(number: int) -> None:
@@ -237,7 +237,7 @@ async def test_tasks_of_one_process_take_turns(place: Place) -> None:
 
 async def test_who_is_cancelled_leaves_whole_batches_and_no_holder(place: Place) -> None:
     rng = random.Random(3)
-    async with begun(place) as (store, log):
+    async with begin_session(place) as (store, log):
         for number in range(40):
             # Some heavy enough for a thread.
             text = "x" * rng.choice((10, 100_000))
@@ -257,7 +257,7 @@ async def test_who_is_cancelled_leaves_whole_batches_and_no_holder(place: Place)
 
 
 async def test_a_cancelled_opening_lets_go(place: Place) -> None:
-    async with opened(place) as store:
+    async with opened_store(place) as store:
         log = await store.create(new_root(), "openai")
         await add(log, *(note(number) for number in range(2000)))
         await log.close()
@@ -283,7 +283,7 @@ async def process(act: str, place: Place, session_id: str, name: str, count: int
     )
 
 
-async def said(worker: asyncio.subprocess.Process) -> str:
+async def read_line(worker: asyncio.subprocess.Process) -> str:
     assert worker.stdout is not None
     return (await worker.stdout.readline()).decode().strip()
 
@@ -291,12 +291,12 @@ async def said(worker: asyncio.subprocess.Process) -> str:
 @pytest.mark.full
 async def test_processes_at_once_lose_nothing_and_keep_the_order(place: Place) -> None:
     count = 100
-    async with opened(place) as store:
+    async with opened_store(place) as store:
         log = await store.create(new_root(), "openai")
         await log.close()
         workers = [await process("add", place, log.id, name, count) for name in ("a", "b")]
         for worker in workers:
-            assert await said(worker) == "ready"
+            assert await read_line(worker) == "ready"
         for worker in workers:
             assert worker.stdin is not None
             worker.stdin.write(b"go\n")
@@ -314,7 +314,7 @@ async def test_processes_at_once_lose_nothing_and_keep_the_order(place: Place) -
 
 
 async def test_who_holds_a_session_gets_what_others_added_since(shared: Place) -> None:
-    async with opened(shared) as here, opened(shared) as there:
+    async with opened_store(shared) as here, opened_store(shared) as there:
         one = await here.create(new_root(), "openai")
         other = await there.open(one.id)
         assert topics(await add(one, note(1))) == []
@@ -325,7 +325,7 @@ async def test_who_holds_a_session_gets_what_others_added_since(shared: Place) -
 
 
 async def test_nothing_is_added_on_old_knowledge(shared: Place) -> None:
-    async with opened(shared) as here, opened(shared) as there:
+    async with opened_store(shared) as here, opened_store(shared) as there:
         one = await here.create(new_root(), "openai")
         other = await there.open(one.id)
         async with one.hold():
@@ -339,7 +339,7 @@ async def test_nothing_is_added_on_old_knowledge(shared: Place) -> None:
 
 
 async def test_who_begins_again_gets_all_records(shared: Place) -> None:
-    async with opened(shared) as store:
+    async with opened_store(shared) as store:
         log = await store.create(new_root(), "openai")
         await add(log, note(1), note(2))
         log.rewind()
@@ -350,7 +350,7 @@ async def test_who_begins_again_gets_all_records(shared: Place) -> None:
 @pytest.mark.full
 async def test_a_session_open_elsewhere_is_busy_on_disk(tmp_path: Path) -> None:
     place = Place("disk", str(tmp_path))
-    async with opened(place) as here, opened(place) as there:
+    async with opened_store(place) as here, opened_store(place) as there:
         log = await here.create(new_root(), "openai")
         await add(log, note(1))
         with pytest.raises(SessionBusyError, match=r"is open in another process"):
@@ -363,12 +363,12 @@ async def test_a_session_open_elsewhere_is_busy_on_disk(tmp_path: Path) -> None:
 @pytest.mark.full
 async def test_a_killed_holder_frees_the_session(tmp_path: Path) -> None:
     place = Place("disk", str(tmp_path))
-    async with opened(place) as store:
+    async with opened_store(place) as store:
         log = await store.create(new_root(), "openai")
         await add(log, note(1))
         await log.close()
         holder = await process("hold", place, log.id, "holder")
-        assert await said(holder) == "held"
+        assert await read_line(holder) == "held"
         with pytest.raises(SessionBusyError):
             await store.open(log.id)
         holder.kill()
@@ -378,22 +378,22 @@ async def test_a_killed_holder_frees_the_session(tmp_path: Path) -> None:
 
 
 async def test_a_process_that_stood_still_holds_up_nobody_and_cannot_add(shared: Place) -> None:
-    async with opened(shared) as store:
+    async with opened_store(shared) as store:
         log = await store.create(new_root(), "openai")
         stalled, killed = [await process("hold", shared, log.id, name) for name in ("stalled", "killed")]
-        assert [await said(worker) for worker in (stalled, killed)] == ["held", "held"]
+        assert [await read_line(worker) for worker in (stalled, killed)] == ["held", "held"]
         killed.kill()
         await killed.wait()
         assert topics(await add(log, note(1))) == []
         assert stalled.stdin is not None
         stalled.stdin.close()
-        assert await said(stalled) == "SessionChangedError"
+        assert await read_line(stalled) == "SessionChangedError"
         assert await stalled.wait() == 0
         assert topics(await store.read(log.id)) == ["1"]
 
 
 async def test_a_document_is_replaced_only_if_it_is_the_known_one(place: Place) -> None:
-    async with opened(place) as store, opened(place) as other:
+    async with opened_store(place) as store, opened_store(place) as other:
         known = await store.document("kind", "a")
         for document in ("one", "two"):
             assert not await store.replace_document("kind", "a", "another", document)
@@ -409,7 +409,7 @@ async def test_a_document_is_replaced_only_if_it_is_the_known_one(place: Place) 
 
 async def test_kinds_and_names_of_documents_are_apart(place: Place) -> None:
     texts = {(kind, name): f"{kind} {name} Grüße" for kind, name in (("x", ""), ("x", "a.b@c-d_e"), ("y", ""))}
-    async with opened(place) as store:
+    async with opened_store(place) as store:
         for (kind, name), text in texts.items():
             assert await store.replace_document(kind, name, None, text)
         assert await store.documents("x") == {"": "x  Grüße", "a.b@c-d_e": "x a.b@c-d_e Grüße"}
@@ -433,7 +433,7 @@ async def test_of_changes_of_a_document_at_once_none_is_lost(place: Place) -> No
 
 
 async def test_a_header_tells_whose_a_session_is_while_another_process_has_it_open(place: Place) -> None:
-    async with opened(place) as store, opened(place) as other:
+    async with opened_store(place) as store, opened_store(place) as other:
         for owner in ("", "alice"):
             log = await store.create(new_root(), "openai", owner)
             assert (await other.header(log.id)).owner == owner

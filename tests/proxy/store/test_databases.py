@@ -14,7 +14,7 @@ import psycopg
 import pytest
 import redis
 
-from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_port, started
+from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_port, run_server
 from tests.proxy.store.support import Place, add, database_at, found, new_root, note, topics
 from wane.journal import read
 from wane.proxy.store import open_store
@@ -25,7 +25,7 @@ from wane.proxy.store.database import End
 @pytest.fixture
 def own_redis() -> Iterator[Redis]:
     """A server that a test may stop."""
-    yield from started(Redis())
+    yield from run_server(Redis())
 
 
 def raw(server: Redis) -> Any:
@@ -37,7 +37,7 @@ def run_sql(server: Postgres, statement: str) -> None:
         connection.execute(statement)
 
 
-def shown(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Everything that anybody would see of an error."""
     return "".join(traceback.format_exception(error)) + repr(error)
 
@@ -57,7 +57,7 @@ async def test_a_server_that_is_down_is_named_without_its_password(
     ):
         with pytest.raises(StoreError, match=rf"{scheme}://127\.0\.0\.1:{port}/0 does not work") as caught:
             await call
-        for text in (shown(caught.value), caplog.text):
+        for text in (error_text(caught.value), caplog.text):
             assert PASSWORD not in text
             assert QUOTED not in text
     await store.close()
@@ -68,7 +68,7 @@ async def test_a_wrong_password_is_not_shown(shared: Place, caplog: pytest.LogCa
     with caplog.at_level(logging.DEBUG), pytest.raises(StoreError) as caught:
         await found(store, new_root())
     assert "password" in str(caught.value)
-    assert "another-Pass" not in shown(caught.value) + caplog.text
+    assert "another-Pass" not in error_text(caught.value) + caplog.text
 
 
 async def test_a_unix_socket_serves_too(redis_server: Redis) -> None:

@@ -23,7 +23,7 @@ from tests.proxy.server.support import ask, body, message, provider, proxy, resp
 from tests.proxy.server.test_managed import replies
 from tests.proxy.sessions.test_index import SMALL
 from tests.proxy.store.support import add, files, found, head_of, new_root, note, topics
-from tests.proxy.store.test_alike import begun
+from tests.proxy.store.test_alike import begin_session
 from tests.proxy.world import AnthropicClient, exchange
 from wane.journal import MessageRecord, SessionStore, read
 from wane.proxy.sessions.index import SessionIndex
@@ -34,7 +34,7 @@ from wane.proxy.store.disk import DiskStore
 posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions and limits")
 
 
-async def written(directory: Path, count: int = 3) -> str:
+async def write_session(directory: Path, count: int = 3) -> str:
     """Write a session and return its id."""
     log = await open_store(str(directory)).create(new_root(), "openai")
     for number in range(count):
@@ -52,7 +52,7 @@ def path_of(directory: Path, session_id: str) -> Path:
 def test_sessions_are_their_owners_alone(tmp_path: Path) -> None:
     def act() -> None:
         os.umask(0)
-        asyncio.run(written(tmp_path / "made" / "sessions"))
+        asyncio.run(write_session(tmp_path / "made" / "sessions"))
 
     assert in_a_child(act) == ""
     root = tmp_path / "made" / "sessions"
@@ -102,13 +102,13 @@ async def test_a_session_that_was_not_synced_is_found_after_a_crash(tmp_path: Pa
 
 
 async def test_finding_opens_no_file(tmp_path: Path) -> None:
-    session_id = await written(tmp_path)
+    session_id = await write_session(tmp_path)
     path_of(tmp_path, session_id).write_bytes(b"no session at all")
     assert await found(open_store(str(tmp_path)), session_id[:24]) == [session_id]
 
 
 async def test_a_record_that_was_cut_short_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    session_id, store = await written(tmp_path), open_store(str(tmp_path))
+    session_id, store = await write_session(tmp_path), open_store(str(tmp_path))
     path = path_of(tmp_path, session_id)
     path.write_bytes(path.read_bytes()[:-20])
     assert topics(await store.read(session_id)) == ["0", "1"]
@@ -121,7 +121,7 @@ async def test_a_record_that_was_cut_short_is_put_aside(tmp_path: Path, caplog: 
 
 
 async def test_a_damaged_session_is_named_and_left_alone(tmp_path: Path) -> None:
-    session_id, store = await written(tmp_path), open_store(str(tmp_path))
+    session_id, store = await write_session(tmp_path), open_store(str(tmp_path))
     path = path_of(tmp_path, session_id)
     damaged = path.read_bytes().replace(b'"topic":"1"', b'"topic":"7"')
     path.write_bytes(damaged)
@@ -174,7 +174,7 @@ class HeldThreads(ThreadPoolExecutor):
 
 
 async def test_others_go_on_while_a_session_is_opened(tmp_path: Path) -> None:
-    session_id = await written(tmp_path)
+    session_id = await write_session(tmp_path)
     path, aside = path_of(tmp_path, session_id), tmp_path / "aside"
     # Nothing but a thread can read the session: its file is away until the threads may begin.
     path.rename(aside)
@@ -262,7 +262,7 @@ async def test_sessions_that_nobody_wrote_to_are_deleted_but_for_the_agents_and_
 
 async def test_sessions_without_an_index_are_resumed_and_get_one(tmp_path: Path) -> None:
     index = SessionIndex(open_store(str(tmp_path)), SMALL)
-    sessions = [await begun(index, AnthropicClient, number, 3) for number in range(12)]
+    sessions = [await begin_session(index, AnthropicClient, number, 3) for number in range(12)]
     await index.close()
     for path in tmp_path.glob("index.sqlite3*"):
         path.unlink()
@@ -280,10 +280,10 @@ async def test_sessions_without_an_index_are_resumed_and_get_one(tmp_path: Path)
 async def test_a_session_that_was_copied_here_is_found(tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     index = SessionIndex(open_store(str(there)), SMALL)
-    sessions = [await begun(index, AnthropicClient, number, 3) for number in range(3)]
+    sessions = [await begin_session(index, AnthropicClient, number, 3) for number in range(3)]
     await index.close()
     index = SessionIndex(open_store(str(here)), SMALL)
-    await begun(index, AnthropicClient, 7, 3)
+    await begin_session(index, AnthropicClient, 7, 3)
     await index.close()
     client, upstream, session = sessions[1]
     copied, beside = path_of(there, session), next(here.rglob("*.jsonl"))

@@ -28,45 +28,45 @@ class Clock:
 def test_one_step_asks_again_after_a_pause() -> None:
     clock = Clock()
     outage = Outage(4, clock)
-    asked = outage.started()
+    asked = outage.begin_step()
     clock.now += 3
-    outage.failed(StoreError("it hangs"), asked)
+    outage.note_failure(StoreError("it hangs"), asked)
     clock.now += 3.9
     with pytest.raises(StoreError, match=r"^it hangs; it is not asked again within 4 seconds$"):
-        outage.started()
+        outage.begin_step()
     clock.now += 0.2
-    asked = outage.started()
+    asked = outage.begin_step()
     # The others do not wait with it.
     with pytest.raises(StoreError, match=r"^it hangs; it is"):
-        outage.started()
+        outage.begin_step()
     clock.now += 3
-    outage.failed(StoreError("it hangs still"), asked)
+    outage.note_failure(StoreError("it hangs still"), asked)
     with pytest.raises(StoreError, match=r"^it hangs still; it is"):
-        outage.started()
+        outage.begin_step()
     clock.now += 4
-    outage.started()
-    outage.answered()
-    outage.started()
-    outage.started()
+    outage.begin_step()
+    outage.note_answer()
+    outage.begin_step()
+    outage.begin_step()
 
 
 def test_a_step_that_was_cancelled_is_followed_by_another() -> None:
     clock = Clock()
     outage = Outage(4, clock)
-    outage.failed(StoreError("it hangs"), outage.started() - 3)
+    outage.note_failure(StoreError("it hangs"), outage.begin_step() - 3)
     for _ in range(3):
         clock.now += 4
-        outage.started()
+        outage.begin_step()
 
 
 def test_what_fails_at_once_may_be_tried_again_at_once() -> None:
     clock = Clock()
     outage = Outage(4, clock)
-    outage.failed(StoreError("it is refused"), outage.started())
-    outage.failed(StoreError("it hangs"), outage.started() - 3)
+    outage.note_failure(StoreError("it is refused"), outage.begin_step())
+    outage.note_failure(StoreError("it hangs"), outage.begin_step() - 3)
     clock.now += 4
-    outage.failed(StoreError("it is refused"), outage.started())
-    outage.started()
+    outage.note_failure(StoreError("it is refused"), outage.begin_step())
+    outage.begin_step()
 
 
 async def test_work_that_goes_on_when_it_is_cancelled_is_not_waited_for() -> None:

@@ -17,7 +17,7 @@ from wane.journal import Receipts
 BODY = b'{"model":"m","messages":[{"role":"user","content":"What was said."}]}'
 
 
-async def stored(place: Place) -> str:
+async def write_session(place: Place) -> str:
     """A session with one request."""
     store = place.store()
     log = await store.create(new_root(), "anthropic")
@@ -31,7 +31,7 @@ async def stored(place: Place) -> str:
 def test_a_request_in_a_store_is_shown_verified_and_remembered(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = asyncio.run(stored(place))
+    name = asyncio.run(write_session(place))
     assert show_session(ShowOptions(name=name, at=1, as_json=True, store=place.where)) == 0
     assert json.loads(capsys.readouterr().out)["body"].encode() == BODY
     assert verify_session(VerifyOptions(name=name, as_json=True, store=place.where)) == 0

@@ -64,7 +64,7 @@ async def test_requests_of_one_session_in_two_processes_at_once(shared: Place) -
         await index.close()
 
 
-def raced(where: str, at: int) -> Any:
+def racing_store(where: str, at: int) -> Any:
     """A store in which another process adds to a session right before this one does, once."""
     kind: Any = type(database_at(where))
 
@@ -96,7 +96,7 @@ async def test_another_process_adds_between_reading_and_adding(
     shared: Place, at: int, theirs: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = CLIENTS[0]()
-    upstream, store = worker(client, 1), raced(shared.where, at)
+    upstream, store = worker(client, 1), racing_store(shared.where, at)
     indexes = [SessionIndex(each, SMALL) for each in (store, open_store(shared.where), open_store(shared.where))]
     await work(indexes[0], client, upstream, 4)
     other = client.copy()
@@ -133,7 +133,7 @@ async def test_a_session_that_the_store_has_lost_is_stored_anew(redis_server: Re
     await index.close()
 
 
-def interrupted(where: str) -> Any:
+def interrupted_store(where: str) -> Any:
     """A store that can be out of reach, and come back between two steps of one request."""
     kind: Any = type(database_at(where))
 
@@ -166,7 +166,7 @@ async def test_a_store_that_comes_back_within_a_request_with_records_of_another_
 ) -> None:
     client = make()
     upstream = worker(client, 1)
-    store = interrupted(shared.where)
+    store = interrupted_store(shared.where)
     indexes = [SessionIndex(store, SMALL), SessionIndex(open_store(shared.where), SMALL)]
     client.say(f"Work for {new_root()}.")
     await run_turn(indexes[0], client, upstream, result)
@@ -186,7 +186,7 @@ async def test_a_store_that_comes_back_within_a_request_with_records_of_another_
 async def test_a_session_that_never_stops_changing_begins_anew_within_the_budget(shared: Place) -> None:
     client = CLIENTS[0]()
     upstream = worker(client, 1)
-    store = interrupted(shared.where)
+    store = interrupted_store(shared.where)
     index = SessionIndex(store, SMALL)
     client.say(f"Work for {new_root()}.")
     await run_turn(index, client, upstream, result)

@@ -20,7 +20,7 @@ async def count_up(log: Log, name: str, count: int) -> None:
     """Add a record at a time, from several tasks, which says how many stood before it as this process saw it."""
     known = 0
 
-    async def added(number: int) -> bool:
+    async def append_note(number: int) -> bool:
         nonlocal known
         async with log.hold() as new:
             known += len(new)
@@ -33,7 +33,7 @@ async def count_up(log: Log, name: str, count: int) -> None:
 
     async def worker(first: int) -> None:
         for number in range(first, count, TASKS):
-            while not await added(number):
+            while not await append_note(number):
                 pass
 
     await asyncio.gather(*(worker(first) for first in range(TASKS)))

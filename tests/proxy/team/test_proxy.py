@@ -25,8 +25,8 @@ from tests.proxy.server.support import (
     response,
     text_block,
 )
-from tests.proxy.server.test_cost_limit import EACH, SAID, paid, sent
-from tests.proxy.server.test_managed import ALONE, replies, streamed
+from tests.proxy.server.test_cost_limit import EACH, SAID, cost_of, priced_body
+from tests.proxy.server.test_managed import ALONE, replies, stream_response
 from tests.proxy.store.support import Place
 from wane.proxy.server.run import Running
 from wane.proxy.sessions.index import SessionIndex
@@ -103,7 +103,7 @@ async def test_the_same_words_of_another_name_begin_another_session(restarted: b
     store = place.store()
     names = ("alice-x", "bob-x")
     alice, bob = [await Team(store).add(name) for name in names]
-    hidden = replies(ALONE, streamed(START, text_block("hi"), STOP), HI)
+    hidden = replies(ALONE, stream_response(START, text_block("hi"), STOP), HI)
     opening = f"hello {restarted}"
     async with provider(hidden) as up:
         async with proxy(up.url, index=SessionIndex(place.store()), team=True, token=TOKEN) as running:
@@ -148,7 +148,7 @@ async def test_a_compacted_history_takes_no_rounds_of_another_name() -> None:
         for number in range(4)
         for role in ("user", "assistant")
     ]
-    hidden = replies(ALONE, streamed(START, text_block("hi"), STOP), HI)
+    hidden = replies(ALONE, stream_response(START, text_block("hi"), STOP), HI)
     async with provider(hidden) as up, proxy(up.url, index=SessionIndex(store), team=True) as running:
         opening = {**body(), "messages": [*long, {"role": "user", "content": "go on"}]}
         await ask(running, opening, headers=by(alice))
@@ -165,20 +165,20 @@ async def test_the_page_and_status_show_a_name_its_own_sessions_alone() -> None:
     async with provider(replies(HI)) as up, proxy(up.url, index=SessionIndex(store), team=True, token=TOKEN) as running:
         sessions = {token: session_of(await ask(running, turns(0), headers=by(token))) for token in (alice, bob, TOKEN)}
 
-        async def shown(token: str) -> Any:
+        async def fetch_status(token: str) -> Any:
             answer = await ask(running, path=f"/~{token}/wane/status", method="GET")
             assert answer.status == 200
             return answer.json
 
         for token, name in ((alice, "alice"), (bob, "bob")):
-            data = await shown(token)
+            data = await fetch_status(token)
             assert [(session["id"], session["owner"]) for session in data["sessions"]] == [(sessions[token], name)]
             assert (data["requests"], data["open"]) == ({}, 0)
             assert sessions[bob if token == alice else alice] not in json.dumps(data)
             metrics = await ask(running, path=f"/~{token}/wane/metrics", method="GET")
             assert metrics.status == 403
             assert b"WANE_PROXY_TOKEN" in metrics.body
-        assert {session["id"] for session in (await shown(TOKEN))["sessions"]} == set(sessions.values())
+        assert {session["id"] for session in (await fetch_status(TOKEN))["sessions"]} == set(sessions.values())
         assert (await ask(running, path=f"/~{TOKEN}/wane/metrics", method="GET")).status == 200
         seen = [(event.by, set(event.of.split())) for event in await events(store) if event.action == "sessions shown"]
         assert seen == [
@@ -193,20 +193,20 @@ async def test_each_name_has_its_own_cost_limit_and_spend() -> None:
     alice = await Team(store).add("alice", Limits(2.5 * EACH))
     bob = await Team(store).add("bob")
     async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(store), team=True) as running:
-        statuses = [(await ask(running, sent(), headers=by(alice))).status for _ in range(2)]
+        statuses = [(await ask(running, priced_body(), headers=by(alice))).status for _ in range(2)]
         assert statuses == [200, 402]
-        refused = await ask(running, sent(), headers=by(alice))
+        refused = await ask(running, priced_body(), headers=by(alice))
         assert "the cost limit of alice allows" in refused.json["error"]["message"]
         assert refused.json["type"] == "error"
         for _ in range(3):
-            assert (await ask(running, sent(), headers=by(bob))).status == 200
-        assert (await ask(running, {**sent(), "model": "no-such-model"}, headers=by(bob))).status == 200
-        answer = await ask(running, {**sent(), "model": "no-such-model"}, headers=by(alice))
+            assert (await ask(running, priced_body(), headers=by(bob))).status == 200
+        assert (await ask(running, {**priced_body(), "model": "no-such-model"}, headers=by(bob))).status == 200
+        answer = await ask(running, {**priced_body(), "model": "no-such-model"}, headers=by(alice))
         assert answer.status == 402
         assert "is unknown, so the cost limit of alice cannot be kept" in answer.body.decode()
     for name, count in (("alice", 1), ("bob", 3)):
         ledger = Ledger.read(await store.document(LEDGER, name))
-        assert (ledger.total, ledger.day, dict(ledger.open)) == (paid(count), paid(count), {})
+        assert (ledger.total, ledger.day, dict(ledger.open)) == (cost_of(count), cost_of(count), {})
     refusals = [event for event in await events(store) if event.action == "refused"]
     assert [event.by for event in refusals] == ["alice"]
 
@@ -216,10 +216,10 @@ async def test_a_spent_limit_says_what_to_do() -> None:
     store = MemoryStore()
     alice = await Team(store).add("alice", Limits(3.0 * EACH))
     async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(store), team=True) as running:
-        assert (await ask(running, sent(), headers=by(alice))).status == 200
+        assert (await ask(running, priced_body(), headers=by(alice))).status == 200
         await Team(store).limit("alice", Limits(0.5 * EACH))
         await asyncio.sleep(1.1)
-        text = (await ask(running, sent(), headers=by(alice))).json["error"]["message"]
+        text = (await ask(running, priced_body(), headers=by(alice))).json["error"]["message"]
         assert text.endswith(
             "a day (UTC). Wait until 00:00 UTC, or ask whoever runs this proxy for a higher one: wane proxy tokens"
             " limit alice --max-cost DOLLARS"
@@ -231,9 +231,9 @@ async def test_the_proxys_limit_holds_for_all_names_together() -> None:
     alice, bob = [await Team(store).add(name) for name in ("alice", "bob")]
     index = SessionIndex(store)
     async with provider(replies(SAID)) as up, proxy(up.url, index=index, team=True, max_cost=3.5 * EACH) as running:
-        statuses = [(await ask(running, sent(), headers=by(token))).status for token in (alice, bob, alice)]
+        statuses = [(await ask(running, priced_body(), headers=by(token))).status for token in (alice, bob, alice)]
         assert statuses == [200, 200, 402]
-        assert Ledger.read(await store.document(LEDGER, "")).total == paid(2)
+        assert Ledger.read(await store.document(LEDGER, "")).total == cost_of(2)
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/v1/responses"])
@@ -243,17 +243,17 @@ async def test_too_many_requests_a_minute_are_refused_in_the_protocols_form(path
     bob = await Team(store).add("bob")
     async with provider(replies(HI)) as up, proxy(up.url, index=SessionIndex(store), team=True) as running:
         for _ in range(2):
-            assert (await ask(running, sent(input="x"), path, headers=by(alice))).status in (200, 502)
+            assert (await ask(running, priced_body(input="x"), path, headers=by(alice))).status in (200, 502)
         asked = len(up.asked)
-        answer = await ask(running, sent(input="x"), path, headers=by(alice))
+        answer = await ask(running, priced_body(input="x"), path, headers=by(alice))
         assert answer.status == 429
         assert answer.header("retry-after") in ("30", "29")
         assert "alice may send 2 requests a minute; try again in" in answer.json["error"]["message"]
         assert (answer.json.get("type") == "error") == (path == "/v1/messages")
         assert len(up.asked) == asked
-        assert (await ask(running, sent(), "/v1/messages/count_tokens", headers=by(alice))).status == 200
+        assert (await ask(running, priced_body(), "/v1/messages/count_tokens", headers=by(alice))).status == 200
         assert (await ask(running, path="/v1/models", method="GET", headers=by(alice))).status == 200
-        assert (await ask(running, sent(), headers=by(bob))).status == 200
+        assert (await ask(running, priced_body(), headers=by(bob))).status == 200
 
 
 async def test_tokens_stand_in_no_log_and_no_store(

@@ -16,9 +16,9 @@ from tests.proxy.server.support import TOKEN, ask, body, message, provider, prox
 from tests.proxy.server.test_managed import replies
 from tests.proxy.store.support import Place
 from tests.proxy.team.test_proxy import by, session_of, turns
-from wane.cli.proxy.statusline import chosen
+from wane.cli.proxy.statusline import choose_session
 from wane.proxy.server.run import Running
-from wane.proxy.server.workers import GONE, Workers, merged_metrics, merged_sessions, published
+from wane.proxy.server.workers import GONE, Workers, merged_metrics, merged_sessions, read_published
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import NOBODY, Sender, sender_of
 from wane.proxy.store.base import WORKERS, MemoryStore, StoreError
@@ -115,10 +115,10 @@ async def test_a_process_that_died_is_left_out_and_later_deleted() -> None:
     await Workers(store, "a", figures, lambda: 0, lambda: now).publish()
     later = now + timedelta(seconds=GONE - 1)
     await Workers(store, "b", figures, lambda: 0, lambda: later).publish()
-    assert [process["worker"] for process in await published(store, later)] == ["a", "b"]
-    assert [process["worker"] for process in await published(store, now + timedelta(seconds=GONE))] == ["b"]
+    assert [process["worker"] for process in await read_published(store, later)] == ["a", "b"]
+    assert [process["worker"] for process in await read_published(store, now + timedelta(seconds=GONE))] == ["b"]
     await store.replace_document(WORKERS, "c", None, "of another version")
-    assert await published(store, now + timedelta(hours=1, seconds=1)) == []
+    assert await read_published(store, now + timedelta(hours=1, seconds=1)) == []
     assert set(await store.documents(WORKERS)) == {"b", "c"}
 
 
@@ -235,9 +235,9 @@ def test_who_sent_a_request_by_the_clients_own_ids(headers: dict[str, str], user
 
 def test_which_session_a_line_is_about() -> None:
     rows = [{"id": number, "client": client, "parent": None} for number, client in enumerate(("", "x", "y", "x"))]
-    assert [chosen(rows, client) for client in ("", "x", "y", "z")] == [rows[0], rows[1], rows[2], None]
-    assert chosen(rows[:1], "z") == rows[0], "an agent that tells no id"
-    assert chosen([], "x") is None
+    assert [choose_session(rows, client) for client in ("", "x", "y", "z")] == [rows[0], rows[1], rows[2], None]
+    assert choose_session(rows[:1], "z") == rows[0], "an agent that tells no id"
+    assert choose_session([], "x") is None
 
 
 @pytest.mark.full

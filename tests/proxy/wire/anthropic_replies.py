@@ -57,7 +57,7 @@ class Made:
         start = {**self.message, "content": [], "stop_reason": None, "usage": {**self.usage, "output_tokens": 1}}
         found = [event("message_start", message=start), event("ping")]
         for index, block in enumerate(self.content):
-            begin, deltas = _streamed(block)
+            begin, deltas = _split_block(block)
             found.append(event("content_block_start", index=index, content_block=begin))
             found += [event("content_block_delta", index=index, delta=delta) for delta in deltas]
             found.append(event("content_block_stop", index=index))
@@ -110,7 +110,7 @@ def play(made: Sequence[Made], *, stream: bool = True) -> tuple[bytes, list[Roun
     return out + client.finish(), rounds
 
 
-def accumulated(stream: bytes) -> anthropic.types.Message:
+def accumulate_message(stream: bytes) -> anthropic.types.Message:
     """What the official client makes of a stream."""
     headers = {"content-type": "text/event-stream"}
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, content=stream))
@@ -120,7 +120,7 @@ def accumulated(stream: bytes) -> anthropic.types.Message:
         return streamed.get_final_message()
 
 
-def answered(rounds: Sequence[Round]) -> list[AnsweredRound]:
+def answer_rounds(rounds: Sequence[Round]) -> list[AnsweredRound]:
     """Rounds with the results of their own calls."""
     return [
         AnsweredRound(round_.message, WIRE.results([(one, f"done {one.id}") for one in round_.own]))
@@ -128,7 +128,7 @@ def answered(rounds: Sequence[Round]) -> list[AnsweredRound]:
     ]
 
 
-def _streamed(block: Block) -> tuple[Block, Iterator[Block]]:
+def _split_block(block: Block) -> tuple[Block, Iterator[Block]]:
     match block["type"]:
         case "thinking":
             deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(block["thinking"])]
@@ -158,9 +158,9 @@ def replies(draw: st.DrawFn) -> list[Made]:
     ids = count()
     made = []
     for number in range(draw(st.integers(0, 3))):
-        before = draw(_shown(ids))
+        before = draw(_shown_blocks(ids))
         made.append(make(*before, *draw(_own_calls(ids, 1)), usage=draw(_usages()), number=number))
-    last = draw(_shown(ids))
+    last = draw(_shown_blocks(ids))
     calls = [*draw(_own_calls(ids, 0)), *draw(_client_calls(ids))]
     if calls:
         calls = draw(st.permutations(calls))
@@ -170,7 +170,7 @@ def replies(draw: st.DrawFn) -> list[Made]:
 
 
 @st.composite
-def _shown(draw: st.DrawFn, ids: Iterator[int]) -> list[Block]:
+def _shown_blocks(draw: st.DrawFn, ids: Iterator[int]) -> list[Block]:
     content: list[Block] = []
     for kind in draw(st.lists(st.sampled_from(["thinking", "redacted", "text", "text", "server"]), max_size=3)):
         number = next(ids)

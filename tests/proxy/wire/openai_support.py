@@ -78,7 +78,7 @@ def run(reply: Reply, streams: Sequence[bytes], cuts: Sequence[int] = ()) -> Tol
     return told
 
 
-def answered(wire: Wire, rounds: Sequence[Round]) -> list[AnsweredRound]:
+def answer_rounds(wire: Wire, rounds: Sequence[Round]) -> list[AnsweredRound]:
     return [AnsweredRound(each.message, wire.results([(call, "ok") for call in each.own])) for each in rounds]
 
 
@@ -109,10 +109,10 @@ class Proxy:
             told.rounds.append(reply.end())
             if not told.rounds[-1].alone:
                 break
-            for each in answered(wire, told.rounds[-1:]):
+            for each in answer_rounds(wire, told.rounds[-1:]):
                 history += [each.message, *each.results]
         told.bytes += reply.finish()
-        self.replies.append(answered(wire, told.rounds))
+        self.replies.append(answer_rounds(wire, told.rounds))
         return told
 
 

@@ -17,7 +17,7 @@ from tests.proxy.wire.anthropic_replies import (
     WIRE,
     Block,
     Made,
-    answered,
+    answer_rounds,
     call,
     make,
     own,
@@ -42,7 +42,7 @@ def flat(rounds: list[AnsweredRound]) -> list[Message]:
 
 
 def expand(content: list[Block] | str, *made: Made) -> list[Message]:
-    return WIRE.expand({"role": "assistant", "content": content}, answered(rounds_of(*made)))
+    return WIRE.expand({"role": "assistant", "content": content}, answer_rounds(rounds_of(*made)))
 
 
 def contents(messages: list[Message]) -> list[list[Block]]:
@@ -151,7 +151,7 @@ EDITS: list[Edit] = [
 
 
 @st.composite
-def edited(draw: st.DrawFn, shown: list[Block]) -> list[Block]:
+def edited_content(draw: st.DrawFn, shown: list[Block]) -> list[Block]:
     content = deepcopy(shown)
     for edit in draw(st.lists(st.sampled_from(EDITS), max_size=3)):
         note(edit.__name__)
@@ -169,7 +169,7 @@ def bare(block: Block) -> Block:
 @times(2)
 @given(replies())
 def test_what_the_client_was_shown_gives_the_rounds(made: list[Made]) -> None:
-    rounds = answered(played := rounds_of(*made))
+    rounds = answer_rounds(played := rounds_of(*made))
     result = WIRE.expand(WIRE.visible(played), rounds)
     assert result == flat(rounds)
     assert all(one is other for one, other in zip(result, flat(rounds), strict=True))
@@ -187,8 +187,8 @@ def test_the_client_makes_of_a_reply_what_it_was_shown(made: list[Made]) -> None
 def test_whatever_the_client_does_the_history_is_one_that_the_provider_takes(
     data: st.DataObject, made: list[Made]
 ) -> None:
-    rounds = answered(played := rounds_of(*made))
-    content = data.draw(edited(WIRE.visible(played)["content"]))
+    rounds = answer_rounds(played := rounds_of(*made))
+    content = data.draw(edited_content(WIRE.visible(played)["content"]))
     message: Message = {"role": "assistant", "content": content}
     result = WIRE.expand(message, rounds)
     ids = [block["id"] for block in content if block["type"] == "tool_use"]
@@ -209,9 +209,9 @@ def test_whatever_the_client_does_the_history_is_one_that_the_provider_takes(
 @times(6)
 @given(st.data(), replies())
 def test_the_clients_own_contents_count(data: st.DataObject, made: list[Made]) -> None:
-    rounds = answered(played := rounds_of(*made))
+    rounds = answer_rounds(played := rounds_of(*made))
     shown = WIRE.visible(played)["content"]
-    content = data.draw(edited(shown))
+    content = data.draw(edited_content(shown))
     result = [
         block for each in contents(WIRE.expand({"role": "assistant", "content": content}, rounds)) for block in each
     ]
@@ -233,8 +233,8 @@ def test_the_clients_own_contents_count(data: st.DataObject, made: list[Made]) -
 @times(6)
 @given(st.data(), replies())
 def test_expanding_what_was_expanded_changes_nothing(data: st.DataObject, made: list[Made]) -> None:
-    rounds = answered(played := rounds_of(*made))
-    content = data.draw(edited(WIRE.visible(played)["content"]))
+    rounds = answer_rounds(played := rounds_of(*made))
+    content = data.draw(edited_content(WIRE.visible(played)["content"]))
     once = WIRE.expand({"role": "assistant", "content": content}, rounds)
     shown = [block for each in contents(once) for block in each if block.get("name") != "delimiter"]
     assert WIRE.expand({"role": "assistant", "content": shown}, rounds) == once
@@ -242,8 +242,8 @@ def test_expanding_what_was_expanded_changes_nothing(data: st.DataObject, made: 
 
 @given(st.data(), replies())
 def test_nothing_is_changed_in_place(data: st.DataObject, made: list[Made]) -> None:
-    rounds = answered(played := rounds_of(*made))
-    message: Message = {"role": "assistant", "content": data.draw(edited(WIRE.visible(played)["content"]))}
+    rounds = answer_rounds(played := rounds_of(*made))
+    message: Message = {"role": "assistant", "content": data.draw(edited_content(WIRE.visible(played)["content"]))}
     before = deepcopy((message, rounds))
     WIRE.expand(message, rounds)
     assert (message, rounds) == before

@@ -31,7 +31,7 @@ def user(*content: Block) -> Message:
     return {"role": "user", "content": list(content)}
 
 
-def said(content: str) -> Message:
+def user_message(content: str) -> Message:
     return {"role": "user", "content": content}
 
 
@@ -43,7 +43,7 @@ def result(id_: str, content: Any = "r", **fields: Any) -> Block:
     return {"type": "tool_result", "tool_use_id": id_, "content": content, **fields}
 
 
-def marked(block: Block, mark: object = MARK) -> Block:
+def with_breakpoint(block: Block, mark: object = MARK) -> Block:
     return {**block, "cache_control": mark}
 
 
@@ -71,33 +71,40 @@ def place(sent: list[Message], view: list[Message], **body: Any) -> list[Message
 
 
 def test_a_request_with_tools_of_the_clients_is_managed() -> None:
-    body = {"messages": [said("Hi")], "tools": [READ]}
-    assert WIRE.unmanaged(body) is None
-    assert WIRE.unmanaged({**body, "tools": [{"type": "bash_20250124", "name": "bash"}]}) is None
+    body = {"messages": [user_message("Hi")], "tools": [READ]}
+    assert WIRE.why_unmanaged(body) is None
+    assert WIRE.why_unmanaged({**body, "tools": [{"type": "bash_20250124", "name": "bash"}]}) is None
     assert WIRE.refusal(body) is None
 
 
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ({"messages": [said("Hi")]}, "no tools"),
-        ({"messages": [said("Hi")], "tools": []}, "no tools"),
-        ({"messages": [said("Hi")], "tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "no tools"),
-        ({"messages": [said("Hi")], "tools": {}}, "no tools"),
-        ({"messages": [said("Hi")], "tools": "read"}, "tools"),
+        ({"messages": [user_message("Hi")]}, "no tools"),
+        ({"messages": [user_message("Hi")], "tools": []}, "no tools"),
+        (
+            {"messages": [user_message("Hi")], "tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+            "no tools",
+        ),
+        ({"messages": [user_message("Hi")], "tools": {}}, "no tools"),
+        ({"messages": [user_message("Hi")], "tools": "read"}, "tools"),
         ({"messages": [], "tools": [READ]}, "messages"),
         ({"messages": "Hi", "tools": [READ]}, "messages"),
         ({"tools": [READ]}, "messages"),
-        ({"messages": [said("Hi")], "tools": [READ], "system": 1}, "system"),
-        ({"messages": [said("Hi")], "tools": [READ], "thread": {"type": "create"}}, "send all messages"),
+        ({"messages": [user_message("Hi")], "tools": [READ], "system": 1}, "system"),
+        ({"messages": [user_message("Hi")], "tools": [READ], "thread": {"type": "create"}}, "send all messages"),
         (
-            {"messages": [said("Hi")], "tools": [READ], "thread": {"type": "continue", "previous_message_id": "msg_1"}},
+            {
+                "messages": [user_message("Hi")],
+                "tools": [READ],
+                "thread": {"type": "continue", "previous_message_id": "msg_1"},
+            },
             "no budget is kept",
         ),
     ],
 )
 def test_a_request_that_is_not_managed_has_a_reason(body: Body, why: str) -> None:
-    assert why in (WIRE.unmanaged(body) or "")
+    assert why in (WIRE.why_unmanaged(body) or "")
 
 
 def test_the_clients_tools_are_those_that_it_runs() -> None:
@@ -117,7 +124,7 @@ def test_the_clients_tools_are_those_that_it_runs() -> None:
 
 
 def test_messages_are_those_of_the_body() -> None:
-    messages = [said("Hi"), model(text("Ho"))]
+    messages = [user_message("Hi"), model(text("Ho"))]
     found = WIRE.messages({"messages": messages})
     assert all(one is other for one, other in zip(found, messages, strict=True))
     for wrong in (None, "Hi", ["Hi"]):
@@ -131,9 +138,9 @@ def test_messages_are_those_of_the_body() -> None:
 def test_the_tool_and_the_guidance_stand_last_and_carry_no_breakpoint() -> None:
     body = {
         "model": "m",
-        "system": [marked(text("Be brief."))],
-        "tools": [READ, marked({**READ, "name": "edit"})],
-        "messages": [said("Hi")],
+        "system": [with_breakpoint(text("Be brief."))],
+        "tools": [READ, with_breakpoint({**READ, "name": "edit"})],
+        "messages": [user_message("Hi")],
     }
     before = deepcopy(body)
     equipped = WIRE.equip(body, [TOOL], "Mark your work.").body
@@ -150,27 +157,34 @@ def test_the_tool_and_the_guidance_stand_last_and_carry_no_breakpoint() -> None:
     [({"system": "Be brief."}, [text("Be brief.")]), ({}, []), ({"system": ""}, []), ({"system": []}, [])],
 )
 def test_a_system_prompt_of_any_shape_becomes_blocks(system: Body, blocks: list[Block]) -> None:
-    body = {"messages": [said("Hi")], "tools": [READ], **system}
+    body = {"messages": [user_message("Hi")], "tools": [READ], **system}
     assert WIRE.equip(body, [TOOL], "G").body["system"] == [*blocks, text("G")]
     assert WIRE.equip(body, [], "").body == body
 
 
 def test_what_is_fixed_has_no_breakpoints() -> None:
-    body = {"system": [marked(text("S"))], "tools": [marked(READ)], "messages": [said("Hi")], "max_tokens": 1}
-    assert WIRE.fixed(Equipped(body)) == {"system": [text("S")], "tools": [READ]}
-    assert WIRE.fixed(Equipped({"system": "S", "messages": []})) == {"system": [text("S")]}
+    body = {
+        "system": [with_breakpoint(text("S"))],
+        "tools": [with_breakpoint(READ)],
+        "messages": [user_message("Hi")],
+        "max_tokens": 1,
+    }
+    assert WIRE.fixed_data(Equipped(body)) == {"system": [text("S")], "tools": [READ]}
+    assert WIRE.fixed_data(Equipped({"system": "S", "messages": []})) == {"system": [text("S")]}
 
 
 def test_equal_messages_are_equal_wherever_breakpoints_stand_and_however_text_is_written() -> None:
-    plain = said("Hi")
-    assert WIRE.canonical(plain) == WIRE.canonical(user(marked(text("Hi")))) == WIRE.canonical(user(text("Hi")))
-    assert WIRE.canonical(plain) != WIRE.canonical(said("Ho"))
+    plain = user_message("Hi")
+    assert (
+        WIRE.canonical(plain) == WIRE.canonical(user(with_breakpoint(text("Hi")))) == WIRE.canonical(user(text("Hi")))
+    )
+    assert WIRE.canonical(plain) != WIRE.canonical(user_message("Ho"))
     assert WIRE.canonical(plain) != WIRE.canonical({"role": "assistant", "content": "Hi"})
-    nested = user(marked(result("c", [marked(text("r"))])))
+    nested = user(with_breakpoint(result("c", [with_breakpoint(text("r"))])))
     assert WIRE.canonical(nested) == WIRE.canonical(user(result("c", "r")))
     assert WIRE.canonical(nested) != WIRE.canonical(user(result("d", "r")))
     image = {"type": "image", "source": {"type": "base64", "data": "eA=="}}
-    assert WIRE.canonical(user(image, text("a"))) == WIRE.canonical(user(marked(image), text("a")))
+    assert WIRE.canonical(user(image, text("a"))) == WIRE.canonical(user(with_breakpoint(image), text("a")))
 
 
 def test_results_are_one_message() -> None:
@@ -180,10 +194,10 @@ def test_results_are_one_message() -> None:
 
 
 def test_a_result_is_cleared_with_its_breakpoint_kept() -> None:
-    message = user(text("a"), result("c", [text("r"), marked(text("s"))], is_error=True), result("d"))
+    message = user(text("a"), result("c", [text("r"), with_breakpoint(text("s"))], is_error=True), result("d"))
     before = deepcopy(message)
     cleared = WIRE.format.clear_result(message, 1, "[cleared]")
-    assert cleared == user(text("a"), marked(result("c", "[cleared]", is_error=True)), result("d"))
+    assert cleared == user(text("a"), with_breakpoint(result("c", "[cleared]", is_error=True)), result("d"))
     assert message == before
     found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
     searched = model({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}, found)
@@ -194,7 +208,13 @@ def test_a_result_is_cleared_with_its_breakpoint_kept() -> None:
 
 
 def test_a_view_of_everything_is_what_the_client_sent() -> None:
-    sent = [said("Hi"), said("again"), model(marked(call("c"))), user(marked(result("c")), text("so")), said("And?")]
+    sent = [
+        user_message("Hi"),
+        user_message("again"),
+        model(with_breakpoint(call("c"))),
+        user(with_breakpoint(result("c")), text("so")),
+        user_message("And?"),
+    ]
     placed = place(sent, list(sent), model="m")
     assert all(one is other for one, other in zip(placed, sent, strict=True))
     assert with_view(WIRE, {"model": "m", "messages": sent}, sent) == {"model": "m", "messages": sent}
@@ -202,7 +222,7 @@ def test_a_view_of_everything_is_what_the_client_sent() -> None:
 
 def test_neighbours_are_joined_with_results_first() -> None:
     sent = [
-        said("Hi"),
+        user_message("Hi"),
         model(call("c1")),
         user(result("c1"), text("a")),
         model(call("c2")),
@@ -210,11 +230,11 @@ def test_neighbours_are_joined_with_results_first() -> None:
     ]
     own_call, own_result = model(call("c1"), own("o")), user(result("o"))
     placed = place(sent, [sent[0], own_call, own_result, sent[2], *sent[4:]])
-    assert placed == [said("Hi"), own_call, user(result("o"), result("c1"), result("c2"), text("a"), text("b"))]
+    assert placed == [user_message("Hi"), own_call, user(result("o"), result("c1"), result("c2"), text("a"), text("b"))]
 
 
 def test_strings_stay_strings_until_they_are_joined() -> None:
-    sent = [said("Hi"), model(text("a")), said("Ho"), {"role": "assistant", "content": "b"}]
+    sent = [user_message("Hi"), model(text("a")), user_message("Ho"), {"role": "assistant", "content": "b"}]
     assert place(sent, [sent[0], sent[2], sent[3]]) == [user(text("Hi"), text("Ho")), sent[3]]
     assert place(sent, [sent[0], sent[1], sent[3]])[1] == model(text("a"), text("b"))
     assert place(sent, [sent[0], sent[3]])[0] is sent[0]
@@ -225,12 +245,20 @@ def reminder(words: str) -> Message:
 
 
 def test_system_messages_stay_where_the_client_has_them() -> None:
-    sent = [said("Hi"), reminder("S"), model(text("a")), said("Ho"), reminder("T")]
+    sent = [user_message("Hi"), reminder("S"), model(text("a")), user_message("Ho"), reminder("T")]
     assert place(sent, sent) == sent
 
 
 def test_system_messages_stand_between_the_user_and_the_model_whatever_left() -> None:
-    sent = [said("Hi"), reminder("S"), model(text("a")), said("Ho"), reminder("T"), model(text("b")), said("Hm")]
+    sent = [
+        user_message("Hi"),
+        reminder("S"),
+        model(text("a")),
+        user_message("Ho"),
+        reminder("T"),
+        model(text("b")),
+        user_message("Hm"),
+    ]
     joined = {"role": "system", "content": [text("S"), text("T")]}
     assert place(sent, [sent[0], sent[1], sent[3], sent[4], *sent[5:]]) == [
         user(text("Hi"), text("Ho")),
@@ -247,24 +275,28 @@ def test_system_messages_stand_between_the_user_and_the_model_whatever_left() ->
 
 
 def test_a_breakpoint_moves_onto_text_that_is_a_string() -> None:
-    sent = [said("Hi"), model(marked(text("a"))), said("Ho")]
-    assert place(sent, [sent[0], sent[2]]) == [user(marked(text("Hi")), text("Ho"))]
-    assert place([said(""), *sent[1:]], [said(""), sent[2]])[0]["content"] == [text("Ho")]
+    sent = [user_message("Hi"), model(with_breakpoint(text("a"))), user_message("Ho")]
+    assert place(sent, [sent[0], sent[2]]) == [user(with_breakpoint(text("Hi")), text("Ho"))]
+    assert place([user_message(""), *sent[1:]], [user_message(""), sent[2]])[0]["content"] == [text("Ho")]
 
 
 def test_a_breakpoint_never_stands_on_thinking_or_empty_text() -> None:
-    sent = [said("Hi"), model(text("a"), thinking("t", "s"), text(" "), marked(call("c"))), user(result("c"))]
+    sent = [
+        user_message("Hi"),
+        model(text("a"), thinking("t", "s"), text(" "), with_breakpoint(call("c"))),
+        user(result("c")),
+    ]
     placed = place(sent, [sent[0], model(*sent[1]["content"][:3])])
-    assert placed[1] == model(marked(text("a")), thinking("t", "s"), text(" "))
+    assert placed[1] == model(with_breakpoint(text("a")), thinking("t", "s"), text(" "))
 
 
 def test_breakpoints_keep_their_order_and_lifetimes_and_none_is_doubled() -> None:
     sent = [
-        user(marked(text("Hi"), LONG)),
-        model(marked(call("c1"), LONG)),
-        user(marked(result("c1"))),
+        user(with_breakpoint(text("Hi"), LONG)),
+        model(with_breakpoint(call("c1"), LONG)),
+        user(with_breakpoint(result("c1"))),
         model(text("b")),
-        user(marked(text("Ho"))),
+        user(with_breakpoint(text("Ho"))),
     ]
     placed = place(sent, [sent[0], sent[3], sent[4]])
     assert list(marks(placed)) == [LONG, MARK]
@@ -273,17 +305,17 @@ def test_breakpoints_keep_their_order_and_lifetimes_and_none_is_doubled() -> Non
 
 
 def test_a_breakpoint_with_nothing_before_it_is_dropped() -> None:
-    sent = [user(marked(text("Hi"))), said("Ho")]
+    sent = [user(with_breakpoint(text("Hi"))), user_message("Ho")]
     assert place(sent, [sent[1]]) == [sent[1]]
 
 
 def test_a_breakpoint_in_a_result_moves_too() -> None:
-    sent = [said("Hi"), model(call("c")), user(result("c", [marked(text("r"))])), said("Ho")]
+    sent = [user_message("Hi"), model(call("c")), user(result("c", [with_breakpoint(text("r"))])), user_message("Ho")]
     assert list(marks(place(sent, [sent[0], sent[3]])[0])) == [MARK]
 
 
 def test_a_block_that_was_changed_keeps_its_breakpoint() -> None:
-    sent = [said("Hi"), model(call("c")), user(marked(result("c"))), said("Ho")]
+    sent = [user_message("Hi"), model(call("c")), user(with_breakpoint(result("c"))), user_message("Ho")]
     view = [*sent[:2], WIRE.format.clear_result(sent[2], 0, "[cleared]"), sent[3]]
     placed = place(sent, view)
     assert list(marks(placed)) == [MARK]
@@ -302,32 +334,32 @@ WORK = [model(text("a"), call("c")), user(result("c")), model(text("b"))]
 
 @pytest.mark.parametrize("mark", [MARK, LONG])
 def test_a_breakpoint_stands_behind_what_no_pass_takes_and_lives_as_long_as_the_next(mark: Block) -> None:
-    sent = [said("Hi"), *WORK, user(text("Ho"), text("  ")), *WORK, user(marked(text("Hm"), mark))]
+    sent = [user_message("Hi"), *WORK, user(text("Ho"), text("  ")), *WORK, user(with_breakpoint(text("Hm"), mark))]
     placed = place_headed(sent, [sent[0], sent[4], *sent[7:]], 2)["messages"]
-    assert placed[0] == user(text("Hi"), marked(text("Ho"), mark), text("  "))
+    assert placed[0] == user(text("Hi"), with_breakpoint(text("Ho"), mark), text("  "))
     assert list(marks(placed)) == [mark, mark]
     whole = {"cache_control": mark}
-    sent = [*sent[:-1], said("Hm")]
+    sent = [*sent[:-1], user_message("Hm")]
     assert list(marks(place_headed(sent, [sent[0], *sent[3:]], 1, **whole))) == [mark, mark]
 
 
 def test_no_breakpoint_is_added_where_there_is_no_room_for_one_or_nothing_to_cache() -> None:
-    ahead = {"system": [marked(text("S"))], "tools": [marked(READ)]}
-    sent = [said("Hi"), *WORK, user(marked(text("Ho")))]
+    ahead = {"system": [with_breakpoint(text("S"))], "tools": [with_breakpoint(READ)]}
+    sent = [user_message("Hi"), *WORK, user(with_breakpoint(text("Ho")))]
     assert list(marks(place_headed(sent, [sent[0], *sent[3:]], 1, **ahead)["messages"])) == [MARK, MARK]
-    ahead["system"].append(marked(text("T")))
+    ahead["system"].append(with_breakpoint(text("T")))
     assert list(marks(place_headed(sent, [sent[0], *sent[3:]], 1, **ahead)["messages"])) == [MARK]
-    uncached = [*sent[:-1], said("Ho")]
+    uncached = [*sent[:-1], user_message("Ho")]
     assert list(marks(place_headed(uncached, [sent[0], *uncached[3:]], 1))) == []
     # What the client itself marks at the end of the head is enough.
-    own = [user(marked(text("Hi"))), *sent[1:]]
+    own = [user(with_breakpoint(text("Hi"))), *sent[1:]]
     assert list(marks(place_headed(own, [own[0], *own[3:]], 1))) == [MARK, MARK]
 
 
 @st.composite
 def bodies(draw: st.DrawFn) -> tuple[Body, list[Message]]:
     """A client's body with up to four breakpoints, and a view of it that leaves out calls with their results."""
-    sent: list[Message] = [draw(st.sampled_from([said("Hi"), user(text("Hi"))]))]
+    sent: list[Message] = [draw(st.sampled_from([user_message("Hi"), user(text("Hi"))]))]
     view: list[Message] = [sent[0]]
     for number in range(draw(st.integers(0, 6))):
         blocks = [thinking("t", f"s{number}")] if draw(st.booleans()) else []
@@ -338,7 +370,7 @@ def bodies(draw: st.DrawFn) -> tuple[Body, list[Message]]:
         sent += [model(*blocks), user(*results, *[text(f"u{number}")] * (not calls or draw(st.booleans())))]
     for each in draw(st.lists(st.sampled_from(sent), max_size=4)):
         if isinstance(each["content"], list) and each["content"][-1]["type"] != "thinking":
-            each["content"][-1] = marked(each["content"][-1])
+            each["content"][-1] = with_breakpoint(each["content"][-1])
     for asked, answered in zip(sent[1::2], sent[2::2], strict=True):
         gone = {block["id"] for block in asked["content"] if block["type"] == "tool_use" and draw(st.booleans())}
         left = [block for block in asked["content"] if block.get("id") not in gone]
@@ -382,17 +414,19 @@ def test_a_breakpoint_is_as_far_back_as_it_must_and_no_farther(given_: tuple[Bod
     expected: list[object] = []
     carrier: object = None
     for message in body["messages"]:
-        for block, whole in zip(_bare(message), _listed(message) or [{}], strict=True):
+        for block, whole in zip(_bare(message), _list_blocks(message) or [{}], strict=True):
             if _key(block) in present and block["type"] != "thinking":
                 carrier = _key(block)
             if "cache_control" in whole and carrier not in expected:
                 expected.append(carrier)
     placed = with_view(WIRE, body, view)
-    found = [_key(block) for message in placed["messages"] for block in _listed(message) if "cache_control" in block]
+    found = [
+        _key(block) for message in placed["messages"] for block in _list_blocks(message) if "cache_control" in block
+    ]
     assert sorted(map(str, found)) == sorted(map(str, expected))
 
 
-def _listed(message: Message) -> list[Block]:
+def _list_blocks(message: Message) -> list[Block]:
     content = message["content"]
     return content if isinstance(content, list) else []
 
@@ -418,10 +452,10 @@ BOUND = refusal(
     "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation."
 )
 UNLED = refusal("messages.3.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.")
-HISTORY = [said("Hi"), model(thinking("t", "s"), call("c")), user(result("c"))]
+HISTORY = [user_message("Hi"), model(thinking("t", "s"), call("c")), user(result("c"))]
 
 
-def corrected(error: bytes, body: Body) -> Body:
+def correct_body(error: bytes, body: Body) -> Body:
     correction = WIRE.correction(400, error, body, body)
     assert correction is not None
     return correction(body, body)
@@ -430,7 +464,7 @@ def corrected(error: bytes, body: Body) -> Body:
 def test_thinking_that_is_bound_to_what_was_evicted_is_dropped_by_the_provider() -> None:
     body = {"model": "m", "messages": HISTORY}
     before = deepcopy(body)
-    again = corrected(BOUND, body)
+    again = correct_body(BOUND, body)
     assert again == {
         **body,
         "thinking": {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}},
@@ -438,7 +472,7 @@ def test_thinking_that_is_bound_to_what_was_evicted_is_dropped_by_the_provider()
     assert body == before
     assert WIRE.headers(again) == {"anthropic-beta": BINDING_BETA}
     assert WIRE.headers(body) == {}
-    kept = corrected(BOUND, {**body, "thinking": {"type": "adaptive", "display": "omitted"}})
+    kept = correct_body(BOUND, {**body, "thinking": {"type": "adaptive", "display": "omitted"}})
     assert kept["thinking"]["display"] == "omitted"
 
 
@@ -447,19 +481,22 @@ def test_thinking_that_is_bound_to_what_was_evicted_is_dropped_by_the_provider()
 )
 def test_where_the_provider_cannot_drop_it_thinking_is_left_out(config: Body) -> None:
     body = {"messages": HISTORY, "thinking": config}
-    again = corrected(BOUND, body)
+    again = correct_body(BOUND, body)
     assert again == {"messages": [HISTORY[0], model(call("c")), HISTORY[2]], "thinking": config}
 
 
 def test_a_turn_whose_thinking_was_evicted_goes_on_without() -> None:
     body = {"messages": HISTORY, "thinking": {"type": "enabled", "budget_tokens": 2_000}}
-    again = corrected(UNLED, body)
+    again = correct_body(UNLED, body)
     assert again == {"messages": [HISTORY[0], model(call("c")), HISTORY[2]], "thinking": {"type": "disabled"}}
 
 
 def test_messages_of_mere_thinking_are_left_out_and_their_neighbours_joined() -> None:
-    body = {"messages": [said("Hi"), model(thinking("t", "s")), said("Ho")], "thinking": {"type": "disabled"}}
-    again = corrected(BOUND, body)
+    body = {
+        "messages": [user_message("Hi"), model(thinking("t", "s")), user_message("Ho")],
+        "thinking": {"type": "disabled"},
+    }
+    again = correct_body(BOUND, body)
     assert again["messages"] == [user(text("Hi"), text("Ho"))]
 
 
@@ -471,7 +508,7 @@ def test_messages_of_mere_thinking_are_left_out_and_their_neighbours_joined() ->
         (400, b"<html>", {"messages": HISTORY}),
         (400, b'{"error": "bound to a different conversation"}', {"messages": HISTORY}),
         (400, b"[]", {"messages": HISTORY}),
-        (400, BOUND, {"messages": [said("Hi")]}),
+        (400, BOUND, {"messages": [user_message("Hi")]}),
         (400, UNLED, {"messages": HISTORY, "thinking": {"type": "adaptive"}}),
     ],
 )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.proxy.wire.anthropic_replies import (
     OWN,
     Made,
-    accumulated,
+    accumulate_message,
     call,
     event,
     make,
@@ -39,7 +39,7 @@ def events_of(stream: bytes) -> list[dict[str, Any]]:
     return events
 
 
-def summed(made: Sequence[Made], *path: str) -> int:
+def sum_usage(made: Sequence[Made], *path: str) -> int:
     total = 0
     for one in made:
         value: Any = one.usage
@@ -60,7 +60,7 @@ def is_own(block: dict[str, Any]) -> bool:
 @given(replies())
 def test_the_official_client_reads_all_rounds_as_one_message(made: list[Made]) -> None:
     out, rounds = play(made)
-    message = accumulated(out)
+    message = accumulate_message(out)
     assert message.id == "msg_0"
     content = [block.to_dict(mode="json", exclude_unset=True) for block in message.content]
     assert content == [block for one in made for block in one.content if not is_own(block)]
@@ -72,11 +72,11 @@ def test_the_official_client_reads_all_rounds_as_one_message(made: list[Made]) -
 @times(2)
 @given(replies())
 def test_the_official_client_is_told_the_sum_of_what_was_used(made: list[Made]) -> None:
-    usage = accumulated(play(made)[0]).usage
+    usage = accumulate_message(play(made)[0]).usage
     for key in ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"):
-        assert (getattr(usage, key) or 0) == summed(made, key), key
+        assert (getattr(usage, key) or 0) == sum_usage(made, key), key
     searches = usage.server_tool_use.web_search_requests if usage.server_tool_use else 0
-    assert searches == summed(made, "server_tool_use", "web_search_requests")
+    assert searches == sum_usage(made, "server_tool_use", "web_search_requests")
 
 
 @given(replies())
@@ -151,11 +151,11 @@ def test_a_round_is_the_message_that_the_provider_takes_back(made: list[Made]) -
         assert [json.loads(each.arguments) for each in round_.own] == [b["input"] for b in one.content if is_own(b)]
         assert round_.calls == sum(block["type"] == "tool_use" and not is_own(block) for block in one.content)
         assert round_.complete
-        cached = [summed([one], f"cache_{name}_input_tokens") for name in ("read", "creation")]
-        total = summed([one], "input_tokens") + sum(cached)
-        hour = min(summed([one], "cache_creation", "ephemeral_1h_input_tokens"), cached[1])
+        cached = [sum_usage([one], f"cache_{name}_input_tokens") for name in ("read", "creation")]
+        total = sum_usage([one], "input_tokens") + sum(cached)
+        hour = min(sum_usage([one], "cache_creation", "ephemeral_1h_input_tokens"), cached[1])
         assert round_.usage is not None
-        fees = summed([one], "server_tool_use", "web_search_requests") * SEARCH_FEE
+        fees = sum_usage([one], "server_tool_use", "web_search_requests") * SEARCH_FEE
         used = replace(round_.usage, first=None)
         assert used == TokenUsage(total, one.usage["output_tokens"], *cached, hour, fees=fees)
 
@@ -172,16 +172,16 @@ def test_whole_replies_say_the_same(made: list[Made]) -> None:
         first = whole_round.usage.first
         assert whole_round == replace(streamed_round, usage=replace(streamed_round.usage, first=first))
     message = json.loads(whole)
-    parsed = accumulated(streamed)
+    parsed = accumulate_message(streamed)
     assert message["content"] == [block.to_dict(mode="json", exclude_unset=True) for block in parsed.content]
     assert (message["id"], message["stop_reason"]) == (parsed.id, parsed.stop_reason)
     for key in ("input_tokens", "output_tokens", "cache_read_input_tokens"):
-        assert message["usage"].get(key, 0) == summed(made, key)
+        assert message["usage"].get(key, 0) == sum_usage(made, key)
     created = message["usage"].get("cache_creation", {})
-    assert created.get("ephemeral_1h_input_tokens", 0) == summed(made, "cache_creation", "ephemeral_1h_input_tokens")
+    assert created.get("ephemeral_1h_input_tokens", 0) == sum_usage(made, "cache_creation", "ephemeral_1h_input_tokens")
 
 
-def said(*events: bytes) -> bytes:
+def join_events(*events: bytes) -> bytes:
     return b"".join(events)
 
 
@@ -192,14 +192,14 @@ def opening(**usage: int) -> bytes:
 def test_the_speed_that_served_a_request_belongs_to_its_usage() -> None:
     begun = {"input_tokens": 5, "output_tokens": 1, "speed": "fast"}
     message = {"id": "m", "role": "assistant", "content": [], "usage": begun}
-    round_, _ = taken(said(event("message_start", message=message), ending("end_turn", output_tokens=9)))
+    round_, _ = take_stream(join_events(event("message_start", message=message), ending("end_turn", output_tokens=9)))
     assert round_.usage == TokenUsage(5, 9, tier="fast")
 
 
 def block(index: int, begin: dict[str, Any], *deltas: dict[str, Any]) -> bytes:
     middle = [event("content_block_delta", index=index, delta=delta) for delta in deltas]
     begun = event("content_block_start", index=index, content_block=begin)
-    return said(begun, *middle, event("content_block_stop", index=index))
+    return join_events(begun, *middle, event("content_block_stop", index=index))
 
 
 def arguments(*parts: str) -> list[dict[str, Any]]:
@@ -207,10 +207,10 @@ def arguments(*parts: str) -> list[dict[str, Any]]:
 
 
 def ending(stop: str | None, **usage: int) -> bytes:
-    return said(event("message_delta", delta={"stop_reason": stop}, usage=usage), event("message_stop"))
+    return join_events(event("message_delta", delta={"stop_reason": stop}, usage=usage), event("message_stop"))
 
 
-def taken(stream: bytes) -> tuple[Round, bytes]:
+def take_stream(stream: bytes) -> tuple[Round, bytes]:
     client = reply()
     out = client.feed(stream)
     return client.end(), out + client.finish()
@@ -232,14 +232,14 @@ def test_arguments_are_as_the_model_wrote_them_and_an_object_for_the_provider(
     parts: list[str], raw: str | None, given: dict[str, Any]
 ) -> None:
     empty = {"type": "tool_use", "id": "o", "name": "delimiter", "input": {}}
-    round_, _ = taken(said(opening(), block(0, empty, *arguments(*parts)), ending("tool_use")))
+    round_, _ = take_stream(join_events(opening(), block(0, empty, *arguments(*parts)), ending("tool_use")))
     assert round_.own == (OwnCall("o", "delimiter", "".join(parts) if raw is None else raw),)
     assert round_.message["content"] == [{**empty, "input": given}]
     assert round_.alone
 
 
 def test_arguments_may_come_with_the_block() -> None:
-    round_, _ = taken(said(opening(), block(0, own("o", action="end")), ending("tool_use")))
+    round_, _ = take_stream(join_events(opening(), block(0, own("o", action="end")), ending("tool_use")))
     assert round_.own == (OwnCall("o", "delimiter", '{"action":"end"}'),)
     assert round_.message["content"] == [own("o", action="end")]
 
@@ -249,30 +249,32 @@ def test_arguments_may_come_with_the_block() -> None:
 def test_an_own_call_that_was_cut_off_is_none(stop: str, parts: list[str]) -> None:
     empty = {"type": "tool_use", "id": "o", "name": "delimiter", "input": {}}
     seen = block(0, text("Hm"))
-    round_, out = taken(said(opening(), seen, block(1, empty, *arguments(*parts)), ending(stop)))
+    round_, out = take_stream(join_events(opening(), seen, block(1, empty, *arguments(*parts)), ending(stop)))
     assert round_.own == ()
     assert not round_.complete
     assert not round_.alone
     assert round_.message["content"] == [text("Hm")]
-    assert out == said(opening(), seen, ending(stop))
+    assert out == join_events(opening(), seen, ending(stop))
 
 
 def test_an_own_call_of_which_the_end_never_came_is_none() -> None:
     begun = event("content_block_start", index=0, content_block=own("o"))
-    round_, out = taken(said(opening(), begun, ending("tool_use")))
+    round_, out = take_stream(join_events(opening(), begun, ending("tool_use")))
     assert (round_.own, round_.alone) == ((), False)
-    assert accumulated(out).stop_reason == "end_turn"
+    assert accumulate_message(out).stop_reason == "end_turn"
 
 
 def test_a_block_may_begin_with_a_part_of_its_text() -> None:
-    round_, _ = taken(said(opening(), block(0, text("He"), {"type": "text_delta", "text": "llo"}), ending("end_turn")))
+    round_, _ = take_stream(
+        join_events(opening(), block(0, text("He"), {"type": "text_delta", "text": "llo"}), ending("end_turn"))
+    )
     assert round_.message["content"] == [text("Hello")]
 
 
 def test_an_own_call_ahead_of_what_was_cut_off_is_whole() -> None:
     first = block(0, {**own("o1"), "input": {}}, *arguments(""))
     cut = block(1, {"type": "tool_use", "id": "c", "name": "read", "input": {}}, *arguments('{"p'))
-    round_, _ = taken(said(opening(), first, cut, ending("max_tokens")))
+    round_, _ = take_stream(join_events(opening(), first, cut, ending("max_tokens")))
     assert [one.id for one in round_.own] == ["o1"]
     assert (round_.calls, round_.complete, round_.alone) == (1, False, False)
 
@@ -284,7 +286,7 @@ def test_a_reply_in_which_the_model_only_ever_calls_the_proxy_ends_the_turn() ->
         if stream:
             kinds = [one["type"] for one in events_of(out) if one["type"] != "ping"]
             assert kinds == ["message_start", "message_delta", "message_stop"]
-            assert accumulated(out).stop_reason == "end_turn"
+            assert accumulate_message(out).stop_reason == "end_turn"
         else:
             assert json.loads(out)["stop_reason"] == "end_turn"
             assert json.loads(out)["content"] == []
@@ -299,7 +301,7 @@ def test_nothing_is_given_out_before_there_is_something_to_see() -> None:
     assert not client.started
     second = make(text("Hi"), number=2)
     events = second.events
-    assert client.feed(said(*events[:2])) == b""
+    assert client.feed(join_events(*events[:2])) == b""
     out = client.feed(events[2])
     assert client.started
     assert [one["type"] for one in events_of(out)] == ["message_start", "ping", "ping", "content_block_start"]
@@ -322,7 +324,7 @@ def test_a_stream_without_names_of_events_is_read_by_its_data() -> None:
 
 
 def test_what_is_not_understood_is_passed_on_as_it_is() -> None:
-    odd = said(
+    odd = join_events(
         b": a comment\n\n",
         event("message_note", note=1),
         b"id: 7\nretry: 10\n\n",
@@ -333,14 +335,14 @@ def test_what_is_not_understood_is_passed_on_as_it_is() -> None:
         event("content_block_start", index="x", content_block=None),
         b'data: {"type": 7}\n\n',
     )
-    stream = said(opening(), odd, ending("end_turn"))
-    round_, out = taken(stream)
+    stream = join_events(opening(), odd, ending("end_turn"))
+    round_, out = take_stream(stream)
     assert out == stream
     assert round_.message["content"] == [{"type": "hologram", "x": 1}]
 
 
 def test_citations_signatures_and_compactions_are_put_together() -> None:
-    stream = said(
+    stream = join_events(
         opening(),
         block(
             0,
@@ -352,7 +354,7 @@ def test_citations_signatures_and_compactions_are_put_together() -> None:
         block(1, {"type": "compaction", "content": None}, {"type": "compaction_delta", "content": "All"}),
         ending("end_turn"),
     )
-    round_, _ = taken(stream)
+    round_, _ = take_stream(stream)
     assert round_.message["content"] == [
         {"type": "text", "text": "So", "citations": [{"n": 1}, {"n": 2}]},
         {"type": "compaction", "content": "All"},
@@ -360,17 +362,17 @@ def test_citations_signatures_and_compactions_are_put_together() -> None:
 
 
 def test_text_without_anything_in_it_is_shown_but_not_taken_back() -> None:
-    round_, out = taken(make(text(""), text(" \n"), text("a")).stream)
-    assert len(accumulated(out).content) == 3
+    round_, out = take_stream(make(text(""), text(" \n"), text("a")).stream)
+    assert len(accumulate_message(out).content) == 3
     assert round_.message["content"] == [text("a")]
 
 
 def test_usage_that_comes_late_or_never() -> None:
-    stream = said(opening(input_tokens=7, cache_read_input_tokens=2), block(0, text("a")), ending("end_turn"))
-    assert taken(stream)[0].usage == TokenUsage(9, 0, cache_read=2)
-    late = said(opening(), block(0, text("a")), ending("end_turn", input_tokens=5, output_tokens=4))
-    assert taken(late)[0].usage == TokenUsage(5, 4)
-    assert taken(said(opening(), block(0, text("a")), ending("end_turn")))[0].usage is None
+    stream = join_events(opening(input_tokens=7, cache_read_input_tokens=2), block(0, text("a")), ending("end_turn"))
+    assert take_stream(stream)[0].usage == TokenUsage(9, 0, cache_read=2)
+    late = join_events(opening(), block(0, text("a")), ending("end_turn", input_tokens=5, output_tokens=4))
+    assert take_stream(late)[0].usage == TokenUsage(5, 4)
+    assert take_stream(join_events(opening(), block(0, text("a")), ending("end_turn")))[0].usage is None
 
 
 # Faults
@@ -382,7 +384,7 @@ OVERLOADED = event("error", error={"type": "overloaded_error", "message": "Overl
 def test_an_error_in_mid_stream_is_passed_on_and_breaks_the_reply() -> None:
     client = reply()
     begun = make(text("Hi")).events[:4]
-    assert client.feed(said(*begun, OVERLOADED)) == said(*begun, OVERLOADED)
+    assert client.feed(join_events(*begun, OVERLOADED)) == join_events(*begun, OVERLOADED)
     with pytest.raises(BrokenReplyError, match="Overloaded"):
         client.end()
     assert client.held_back() == b""
@@ -392,11 +394,11 @@ def test_an_error_in_a_later_round_follows_what_the_client_has() -> None:
     client = reply()
     out = client.feed(make(text("Hi"), own("o")).stream)
     assert client.end().alone
-    assert client.feed(said(opening(), OVERLOADED)) == OVERLOADED
+    assert client.feed(join_events(opening(), OVERLOADED)) == OVERLOADED
     with pytest.raises(BrokenReplyError):
         client.end()
     with pytest.raises(anthropic.APIStatusError, match="Overloaded"):
-        accumulated(out + OVERLOADED)
+        accumulate_message(out + OVERLOADED)
 
 
 def test_a_later_round_that_is_refused_is_told_as_an_error_event() -> None:
@@ -405,7 +407,7 @@ def test_a_later_round_that_is_refused_is_told_as_an_error_event() -> None:
     assert client.end().alone
     error = b'{"type": "error",\n "error": {"type": "rate_limit_error", "message": "Slow down"}}'
     with pytest.raises(anthropic.APIStatusError, match="Slow down"):
-        accumulated(out + client.fail(429, error))
+        accumulate_message(out + client.fail(429, error))
     assert events_of(client.fail(502, b"<html>\nBad</html>")) == [
         {"type": "error", "error": {"type": "api_error", "message": "<html>\nBad</html>"}}
     ]
@@ -416,7 +418,7 @@ def test_a_later_round_that_is_refused_is_told_as_an_error_event() -> None:
     "broken", [b"event: content_block_delta\ndata: {oops\n\n", b"data: [1]\n\n", b"data: \xff\n\n"]
 )
 def test_an_event_that_is_no_json_is_passed_on_and_breaks_the_reply(broken: bytes) -> None:
-    begun, rest = said(*make(text("Hi")).events[:4]), said(*make(text("Hi")).events[4:])
+    begun, rest = join_events(*make(text("Hi")).events[:4]), join_events(*make(text("Hi")).events[4:])
     client = reply()
     out = client.feed(begun + broken + rest)
     with pytest.raises(BrokenReplyError, match="not a JSON object"):
@@ -461,15 +463,15 @@ def test_before_there_is_something_to_see_a_broken_round_is_given_as_it_came() -
     client.feed(first.stream[:-20])
     with pytest.raises(BrokenReplyError):
         client.end()
-    assert client.held_back() == said(*(it for it in first.events if b"content_block" not in it))[:-20]
+    assert client.held_back() == join_events(*(it for it in first.events if b"content_block" not in it))[:-20]
     client = reply()
     client.feed(first.stream)
     client.end()
-    assert client.feed(said(*second[:4])) == b""
+    assert client.feed(join_events(*second[:4])) == b""
     with pytest.raises(BrokenReplyError):
         client.end()
     # The head is the reply's, which is that of its first round.
-    assert client.held_back() == said(*first.events[:2], second[1])
+    assert client.held_back() == join_events(*first.events[:2], second[1])
 
 
 def test_a_reply_that_is_no_stream_is_given_as_it_came() -> None:
@@ -488,7 +490,7 @@ def test_the_last_blank_line_may_be_missing() -> None:
         client = reply()
         out = client.feed(stream[:-cut])
         assert client.end().alone
-        assert accumulated(out + client.finish()).stop_reason == "end_turn"
+        assert accumulate_message(out + client.finish()).stop_reason == "end_turn"
 
 
 def test_a_gateways_done_comes_last() -> None:
@@ -501,9 +503,9 @@ def test_a_gateways_done_comes_last() -> None:
 
 def test_several_endings_are_joined() -> None:
     client = reply()
-    client.feed(said(opening(input_tokens=1), block(0, own("o"))))
+    client.feed(join_events(opening(input_tokens=1), block(0, own("o"))))
     client.feed(event("message_delta", delta={"stop_reason": "tool_use"}, usage={"output_tokens": 2}))
-    client.feed(said(event("message_delta", delta={}, usage={"output_tokens": 3}), event("message_stop")))
+    client.feed(join_events(event("message_delta", delta={}, usage={"output_tokens": 3}), event("message_stop")))
     assert client.end().usage == TokenUsage(1, 3)
     assert [one["type"] for one in events_of(client.finish())][1:] == ["message_delta", "message_stop"]
 

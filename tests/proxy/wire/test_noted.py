@@ -22,9 +22,9 @@ ANSWER = {"type": "tool_result", "tool_use_id": "c", "content": "r"}
 NOTED = {"type": "text", "text": NOTE}
 
 
-def noted(wire: Any, body: dict[str, Any]) -> dict[str, Any]:
+def add_note(wire: Any, body: dict[str, Any]) -> dict[str, Any]:
     before = copy.deepcopy(body)
-    after: dict[str, Any] = wire.noted(body, NOTE)
+    after: dict[str, Any] = wire.add_note(body, NOTE)
     assert body == before, "nothing is changed in place"
     return after
 
@@ -40,7 +40,7 @@ def noted(wire: Any, body: dict[str, Any]) -> dict[str, Any]:
 )
 def test_anthropic_gets_it_as_the_last_block_behind_results_and_breakpoints(last: Any, content: Any) -> None:
     body = {"system": "S", "messages": [{"role": "user", "content": "Hi"}, CALLED, last]}
-    after = noted(ANTHROPIC, body)
+    after = add_note(ANTHROPIC, body)
     assert after == {**body, "messages": [*body["messages"][:-1], {**last, "content": content}]}
 
 
@@ -52,29 +52,29 @@ def test_anthropic_gets_it_in_the_last_result_where_nothing_stands_beside_one(co
         CALLED,
         {"role": "user", "content": [{**ANSWER, "content": content}]},
     ]
-    after = noted(ANTHROPIC, {"messages": messages})
+    after = add_note(ANTHROPIC, {"messages": messages})
     (result,) = after["messages"][-1]["content"]
     assert result == {**ANSWER, "content": [{"type": "text", "text": "r"}, NOTED]}
     # A client that has text beside results itself gets the note there.
     messages[-1]["content"].append(TEXT)
-    assert noted(ANTHROPIC, {"messages": messages})["messages"][-1]["content"][-1] == NOTED
+    assert add_note(ANTHROPIC, {"messages": messages})["messages"][-1]["content"][-1] == NOTED
 
 
 @pytest.mark.parametrize("last", [{"role": "user", "content": [ANSWER]}, {"role": "user", "content": "Go."}])
 def test_the_automatic_breakpoint_of_anthropic_stands_where_it_would_without_the_note(last: Any) -> None:
-    after = noted(ANTHROPIC, {"cache_control": MARK, "messages": [CALLED, last]})
+    after = add_note(ANTHROPIC, {"cache_control": MARK, "messages": [CALLED, last]})
     assert "cache_control" not in after
     *_, marked, note = after["messages"][-1]["content"]
     assert (marked["cache_control"], note) == (MARK, NOTED)
     # One that the client has put there itself counts.
     own = {**ANSWER, "cache_control": {**MARK, "ttl": "1h"}}
-    after = noted(ANTHROPIC, {"cache_control": MARK, "messages": [CALLED, {"role": "user", "content": [own]}]})
+    after = add_note(ANTHROPIC, {"cache_control": MARK, "messages": [CALLED, {"role": "user", "content": [own]}]})
     assert after["messages"][-1]["content"] == [own, NOTED]
 
 
 def test_an_automatic_breakpoint_passes_over_what_cannot_carry_it() -> None:
     empty = {"role": "user", "content": [{"type": "text", "text": " "}]}
-    after = noted(ANTHROPIC, {"cache_control": MARK, "messages": [{"role": "user", "content": "Hi"}, CALLED, empty]})
+    after = add_note(ANTHROPIC, {"cache_control": MARK, "messages": [{"role": "user", "content": "Hi"}, CALLED, empty]})
     assert after["messages"][1]["content"][0]["cache_control"] == MARK
     assert json.dumps(after).count("cache_control") == 1
 
@@ -92,12 +92,12 @@ def test_chat_gets_it_at_the_end_of_the_last_message_as_some_take_no_user_behind
     last: Any, content: Any
 ) -> None:
     body = {"model": "m", "messages": [{"role": "system", "content": "S"}, last]}
-    assert noted(CHAT, body) == {**body, "messages": [body["messages"][0], {**last, "content": content}]}
+    assert add_note(CHAT, body) == {**body, "messages": [body["messages"][0], {**last, "content": content}]}
 
 
 def test_a_server_of_chat_that_takes_strings_alone_gets_the_request_without_the_note() -> None:
     sent = {"model": "m", "messages": [{"role": "user", "content": "Go."}]}
-    refused = noted(CHAT, sent)
+    refused = add_note(CHAT, sent)
     error = b'{"error": {"message": "messages[0]: invalid type: sequence, expected a string"}}'
     correction = CHAT.correction(400, error, refused, sent)
     assert correction is not None
@@ -125,7 +125,7 @@ SAID = {"role": "user", "content": "Go."}
 )
 def test_responses_get_it_in_the_last_item(given: Any, last: Any) -> None:
     """An item of its own would be a second turn of the user's, which strict templates refuse."""
-    after = noted(RESPONSES, {"model": "m", "input": given})
+    after = add_note(RESPONSES, {"model": "m", "input": given})
     assert after["input"] == [*(given[:-1] if isinstance(given, list) else []), last]
 
 
@@ -133,11 +133,11 @@ def test_responses_get_it_in_the_last_item(given: Any, last: Any) -> None:
     "given", [[SAID, OUTPUT, SAID, {**OUTPUT, "output": "r"}], [SAID, {"type": "computer_call_output", "call_id": "c"}]]
 )
 def test_responses_get_it_as_the_last_item_where_turns_take_no_order(given: Any) -> None:
-    after = noted(RESPONSES, {"model": "m", "input": given})
+    after = add_note(RESPONSES, {"model": "m", "input": given})
     assert after["input"] == [*given, {"type": "message", "role": "user", "content": [NOTED_ITEM]}]
 
 
 @pytest.mark.parametrize("wire", [ANTHROPIC, CHAT])
 def test_words_of_the_model_that_it_is_to_go_on_with_stay_the_last(wire: Any) -> None:
     body = {"messages": [{"role": "user", "content": "Go."}, {"role": "assistant", "content": "{"}]}
-    assert noted(wire, body) == body
+    assert add_note(wire, body) == body

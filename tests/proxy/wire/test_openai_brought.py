@@ -25,13 +25,13 @@ def names(item: dict[str, Any]) -> list[str]:
 
 
 def test_they_are_the_clients_tools() -> None:
-    assert WIRE.unmanaged(body(USER)) is None
+    assert WIRE.why_unmanaged(body(USER)) is None
     assert WIRE.tools(body(USER)) == frozenset()
     named = {**BROUGHT, "tools": [EXEC, {"type": "function", "name": "delimiter"}]}
     assert WIRE.tools({**body(), "input": [named, USER]}) == {"delimiter"}
     hosted = {**BROUGHT, "tools": [{"type": "web_search"}]}
     for without in ({"input": [hosted, USER]}, {"input": [{**BROUGHT, "tools": None}, USER]}, {"input": [USER]}):
-        assert "no tools" in (WIRE.unmanaged({**body(), **without}) or "")
+        assert "no tools" in (WIRE.why_unmanaged({**body(), **without}) or "")
 
 
 def test_the_own_tool_is_behind_them() -> None:

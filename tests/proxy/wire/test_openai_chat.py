@@ -47,7 +47,7 @@ def streams(*replies: Scripted) -> list[bytes]:
     return [upstream.ask(WIRE.equip(body(stream=True), [DELIMITER], GUIDANCE).body) for _ in replies]
 
 
-def told(*chunks: Any, wants_usage: bool = False, **more: Any) -> list[Any]:
+def stream_chunks(*chunks: Any, wants_usage: bool = False, **more: Any) -> list[Any]:
     request = body(stream=True, **({"stream_options": {"include_usage": True}} if wants_usage else {}))
     return list(events(run(WIRE.reply(request, OWN), [sse(*chunks)], **more).bytes))
 
@@ -143,7 +143,7 @@ def test_a_call_in_the_head_is_taken_out_of_it() -> None:
     more = chunk({"tool_calls": [call(0, None, '{"action":"start"}')]})
     theirs = chunk({"tool_calls": [call(1, "read", "", "b")]})
     arguments = chunk({"tool_calls": [call(1, None, "{}")]})
-    out = told(own, more, theirs, arguments, chunk(finish="tool_calls"), "[DONE]")
+    out = stream_chunks(own, more, theirs, arguments, chunk(finish="tool_calls"), "[DONE]")
     assert deltas(out)[0] == {"role": "assistant", "content": None}
     assert [entry["index"] for delta in deltas(out) for entry in delta.get("tool_calls", ())] == [0, 0]
     assert out[-2]["choices"][0]["finish_reason"] == "tool_calls"
@@ -151,7 +151,7 @@ def test_a_call_in_the_head_is_taken_out_of_it() -> None:
 
 def test_a_whole_call_in_one_delta_beside_text() -> None:
     both = {"content": "A", "tool_calls": [call(0, "delimiter", "{}", "a"), call(1, "read", "{}", "b")]}
-    out = told(chunk(both, finish="tool_calls"), "[DONE]")
+    out = stream_chunks(chunk(both, finish="tool_calls"), "[DONE]")
     assert deltas(out) == [{"content": "A", "tool_calls": [call(0, "read", "{}", "b")]}, {}]
     assert [each["choices"][0]["finish_reason"] for each in out[:-1]] == [None, "tool_calls"]
 
@@ -189,7 +189,7 @@ def test_an_id_that_never_comes_is_made() -> None:
 
 
 def test_only_own_calls_at_the_end_are_a_stop() -> None:
-    out = told(
+    out = stream_chunks(
         chunk({"content": "A"}), chunk({"tool_calls": [call(0, "delimiter", "{}", "a")]}), chunk(finish="tool_calls")
     )
     assert out[-1]["choices"][0]["finish_reason"] == "stop"
@@ -248,7 +248,7 @@ def test_entries_of_reasoning_are_numbered_on() -> None:
 def test_an_empty_head_ahead_of_the_first_chunk() -> None:
     # As Azure does it.
     filtered = {"id": "", "created": 0, "model": "", "choices": [], "prompt_filter_results": []}
-    out = told(filtered, chunk({"content": "A"}), chunk(finish="stop"), "[DONE]")
+    out = stream_chunks(filtered, chunk({"content": "A"}), chunk(finish="stop"), "[DONE]")
     assert out[0] == filtered
     assert len(out) == 4
 
@@ -327,13 +327,13 @@ def test_a_whole_reply_of_own_calls_only_is_a_stop() -> None:
     ],
 )
 def test_what_is_not_managed(more: dict[str, Any], why: str) -> None:
-    assert why in (WIRE.unmanaged({**body(), **more}) or "")
+    assert why in (WIRE.why_unmanaged({**body(), **more}) or "")
 
 
 def test_what_is_managed() -> None:
     custom = {"type": "custom", "custom": {"name": "patch"}}
     request = body(n=1, store=True, modalities=["text"], tools=[*TOOLS, custom])
-    assert WIRE.unmanaged(request) is None
+    assert WIRE.why_unmanaged(request) is None
     assert WIRE.refusal(request) is None
     assert WIRE.tools(request) == {"read", "patch"}
 

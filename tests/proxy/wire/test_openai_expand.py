@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Upstream, answered, mark, run
+from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Upstream, answer_rounds, mark, run
 from tests.proxy.wire.views import with_view
 from tests.strategies import times
 from wane.formats import get_format
@@ -44,7 +44,7 @@ def user(wire: Wire, text: str) -> Message:
     return message if wire is CHAT else {"items": [message]}
 
 
-def called(message: Message) -> list[str]:
+def call_ids(message: Message) -> list[str]:
     if "items" in message:
         return [item["call_id"] for item in message["items"] if item["type"] == "function_call"]
     return [call["id"] for call in message.get("tool_calls", ())]
@@ -89,12 +89,12 @@ def test_what_is_shown_stands_for_exactly_the_rounds(
     wire: Wire, provider: Any, script: list[Scripted], stream: bool
 ) -> None:
     rounds = rounds_of(wire, provider, script, stream=stream)
-    history = [message for each in answered(wire, rounds) for message in (each.message, *each.results)]
+    history = [message for each in answer_rounds(wire, rounds) for message in (each.message, *each.results)]
     shown = wire.visible(rounds)
     assert not any(name in json.dumps(shown) for name in OWN)
-    assert wire.expand(shown, answered(wire, rounds)) == history
+    assert wire.expand(shown, answer_rounds(wire, rounds)) == history
     # Through JSON, as a client has it.
-    assert wire.expand(json.loads(json.dumps(shown)), answered(wire, rounds)) == history
+    assert wire.expand(json.loads(json.dumps(shown)), answer_rounds(wire, rounds)) == history
 
 
 # What clients make of a message
@@ -120,7 +120,7 @@ def no_ids_but_of_reasoning(message: Message) -> Message:
                       for item in message["items"]]}  # fmt: skip
 
 
-def trimmed(message: Message) -> Message:
+def trim_texts(message: Message) -> Message:
     if "items" not in message:
         text = text_of(message.get("content")).strip()
         return {**message, "content": text or (None if message.get("tool_calls") else "-")}
@@ -133,7 +133,7 @@ def _trimmed_item(item: dict[str, Any]) -> dict[str, Any]:
     return {**item, "content": [{**part, "text": part["text"].strip() or "-"} for part in item["content"]]}
 
 
-def reworded(message: Message) -> Message:
+def reword_texts(message: Message) -> Message:
     if "items" not in message:
         return {**message, "content": "In other words."}
     said = [{"type": "output_text", "text": "In other words."}]
@@ -162,7 +162,7 @@ def in_parts(message: Message) -> Message:
 
 
 EDITS: list[Callable[[Message], Message]] = [
-    no_reasoning, no_ids, no_ids_but_of_reasoning, trimmed, reworded, written_anew, in_parts,
+    no_reasoning, no_ids, no_ids_but_of_reasoning, trim_texts, reword_texts, written_anew, in_parts,
 ]  # fmt: skip
 
 
@@ -178,7 +178,7 @@ def test_edits_leave_a_history_that_the_provider_takes(
         message = wire.visible(proxy.ask(request(wire, history, stream=stream)).rounds)
         for edit in edits:
             message = edit(message)
-        results = [answer(wire, call_id) for call_id in called(message)]
+        results = [answer(wire, call_id) for call_id in call_ids(message)]
         history += [message, *(results or [user(wire, "More")])]
     known = proxy.history(request(wire, history, stream=False))
     proxy.upstream.ask(
@@ -198,14 +198,14 @@ def test_texts_are_split_where_rounds_met() -> None:
     assert shown["content"] == "One.\n\nTwo."
     marker = {"cache_control": {"type": "ephemeral"}}
     [one, _, two] = CHAT.expand(
-        {**shown, "content": [{"type": "text", "text": "One.\n\nTwo.", **marker}]}, answered(CHAT, rounds)
+        {**shown, "content": [{"type": "text", "text": "One.\n\nTwo.", **marker}]}, answer_rounds(CHAT, rounds)
     )
     assert one["content"] == [{"type": "text", "text": "One."}]
     assert two["content"] == [{"type": "text", "text": "Two.", **marker}]
-    [one, _, two] = CHAT.expand({**shown, "content": "Other."}, answered(CHAT, rounds))
+    [one, _, two] = CHAT.expand({**shown, "content": "Other."}, answer_rounds(CHAT, rounds))
     # It takes the last place of a text that did not come back; the round before stays as it was.
     assert (one["content"], two["content"]) == ("One.", "Other.")
-    [one, _, two] = CHAT.expand({**shown, "content": "One. Then"}, answered(CHAT, rounds))
+    [one, _, two] = CHAT.expand({**shown, "content": "One. Then"}, answer_rounds(CHAT, rounds))
     assert (one["content"], two["content"]) == ("One. Then", None)
 
 
@@ -213,14 +213,14 @@ def test_a_round_of_which_nothing_came_back_stays_as_it_was() -> None:
     script = [Scripted(None, "Hm.", (mark(),)), Scripted("Two.", "So.", (READ,))]
     for wire, provider in WIRES:
         rounds = rounds_of(wire, provider, script, stream=True)
-        history = wire.expand(no_reasoning(wire.visible(rounds)), answered(wire, rounds))
+        history = wire.expand(no_reasoning(wire.visible(rounds)), answer_rounds(wire, rounds))
         assert history[0] == rounds[0].message
         assert "So." not in json.dumps(history[-1])
 
 
 def test_an_own_call_gives_up_its_id_with_its_reasoning() -> None:
     rounds = rounds_of(RESPONSES, OpenAIResponses, [Scripted(None, "Hm.", (mark(), READ))], stream=False)
-    [said, _] = RESPONSES.expand(no_reasoning(RESPONSES.visible(rounds)), answered(RESPONSES, rounds))
+    [said, _] = RESPONSES.expand(no_reasoning(RESPONSES.visible(rounds)), answer_rounds(RESPONSES, rounds))
     assert [("id" in item, item["name"]) for item in said["items"]] == [(False, "delimiter"), (False, "read")]
 
 
@@ -233,7 +233,7 @@ def test_a_message_that_no_rounds_stand_behind() -> None:
 def test_calls_that_the_client_left_out_stay_out() -> None:
     rounds = rounds_of(CHAT, OpenAIChat, [Scripted("A", calls=(READ, mark(), READ))], stream=False)
     shown = CHAT.visible(rounds)
-    [said, _] = CHAT.expand({**shown, "tool_calls": shown["tool_calls"][:1]}, answered(CHAT, rounds))
+    [said, _] = CHAT.expand({**shown, "tool_calls": shown["tool_calls"][:1]}, answer_rounds(CHAT, rounds))
     assert [call["function"]["name"] for call in said["tool_calls"]] == ["read", "delimiter"]
 
 
@@ -244,7 +244,7 @@ def test_a_last_round_of_which_nothing_came_back_stays_too() -> None:
         rounds = rounds_of(wire, provider, script, stream=False)
         shown = wire.visible(rounds)
         less = {"items": shown["items"][:1]} if "items" in shown else {**shown, "content": "One."}
-        assert wire.expand(less, answered(wire, rounds))[-1] == rounds[-1].message
+        assert wire.expand(less, answer_rounds(wire, rounds))[-1] == rounds[-1].message
 
 
 def test_equipped_requests_are_the_same_in_every_round() -> None:

@@ -85,7 +85,7 @@ def test_whole_replies(data: Any, places: list[int]) -> None:
 )
 def test_requests(body: dict[str, Any]) -> None:
     for wire in WIRES:
-        assert isinstance(wire.unmanaged(body), str | None)
+        assert isinstance(wire.why_unmanaged(body), str | None)
         assert isinstance(wire.refusal(body), str | None)
         wire.tools(body)
         correction = wire.correction(400, b"invalid_encrypted_content", body, body)

@@ -54,7 +54,7 @@ def function_call(call_id: str, name: str = "read", arguments: str = "{}", **mor
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments, **more}
 
 
-def said(text: str) -> dict[str, Any]:
+def answer_message(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
 
 
@@ -120,13 +120,17 @@ def test_nothing_is_given_out_until_there_is_something_to_see() -> None:
 def test_the_response_tells_what_the_client_sent() -> None:
     mine = {"type": "function", "name": "delimiter", "parameters": {}}
     told = {"tools": [*TOOLS, mine], "instructions": f"Be brief.\n\n{GUIDANCE}"}
-    raw = stream(response("in_progress", **told), done(0, said("A")), response("completed", said("A"), **told))
+    raw = stream(
+        response("in_progress", **told),
+        done(0, answer_message("A")),
+        response("completed", answer_message("A"), **told),
+    )
     for instructions in ("Be brief.", None):
         request = body(stream=True, instructions=instructions)
         first, _, last = events(run(WIRE.reply(request, OWN), [raw]).bytes)
         for each in (first, last):
             assert (each["response"]["tools"], each["response"]["instructions"]) == (TOOLS, instructions)
-        whole = json.dumps({**response("completed", said("A"), **told)["response"]}).encode()
+        whole = json.dumps({**response("completed", answer_message("A"), **told)["response"]}).encode()
         reply = json.loads(run(WIRE.reply({**request, "stream": False}, OWN), [whole]).bytes)
         assert (reply["tools"], reply["instructions"]) == (TOOLS, instructions)
 
@@ -134,7 +138,7 @@ def test_the_response_tells_what_the_client_sent() -> None:
 def test_unknown_events_pass_and_are_numbered() -> None:
     ping, odd = {"type": "keepalive"}, {"type": "response.mystery", "output_index": 1, "x": 1}
     own = function_call("a", "delimiter")
-    raw = stream(response("in_progress"), done(0, own), ping, odd, response("completed", own, said("A")))
+    raw = stream(response("in_progress"), done(0, own), ping, odd, response("completed", own, answer_message("A")))
     out = list(events(run(WIRE.reply(body(stream=True), OWN), [raw]).bytes))
     assert [(each["type"], each["sequence_number"]) for each in out[1:3]] == [("keepalive", 1), ("response.mystery", 2)]
     assert out[2]["output_index"] == 0
@@ -142,7 +146,12 @@ def test_unknown_events_pass_and_are_numbered() -> None:
 
 def test_events_without_numbers_get_none() -> None:
     own = function_call("a", "delimiter")
-    data = [response("in_progress"), done(0, own), done(1, said("A")), response("completed", own, said("A"))]
+    data = [
+        response("in_progress"),
+        done(0, own),
+        done(1, answer_message("A")),
+        response("completed", own, answer_message("A")),
+    ]
     out = list(events(run(WIRE.reply(body(stream=True), OWN), [stream(*data, numbered=False)]).bytes))
     assert not any("sequence_number" in each for each in out)
 
@@ -230,7 +239,10 @@ def test_a_later_round_that_fails_is_told_under_the_first_ones_head() -> None:
     [b"", b"data: {no json\n\n", b'event: error\ndata: {"type":"error","message":"x","sequence_number":1}\n\n'],
 )
 def test_a_broken_stream_passes_as_it_is(ended: bytes) -> None:
-    for raw in (stream(response("in_progress")) + ended, stream(response("in_progress"), done(0, said("A"))) + ended):
+    for raw in (
+        stream(response("in_progress")) + ended,
+        stream(response("in_progress"), done(0, answer_message("A"))) + ended,
+    ):
         reply = WIRE.reply(body(stream=True), OWN)
         out = reply.feed(raw)
         with pytest.raises(BrokenReplyError):
@@ -278,7 +290,7 @@ def test_whole_rounds_are_one_reply() -> None:
     ],
 )
 def test_what_is_not_managed(more: dict[str, Any], why: str) -> None:
-    assert why in (WIRE.unmanaged({**body(), **more}) or "")
+    assert why in (WIRE.why_unmanaged({**body(), **more}) or "")
 
 
 @pytest.mark.parametrize(
@@ -292,20 +304,25 @@ def test_what_is_not_managed(more: dict[str, Any], why: str) -> None:
 )
 def test_what_is_refused(more: dict[str, Any]) -> None:
     request = {**body(), **more}
-    assert WIRE.unmanaged(request) is None
+    assert WIRE.why_unmanaged(request) is None
     assert '"store": false' in (WIRE.refusal(request) or "")
 
 
 def test_what_is_managed() -> None:
     request = body(tools=[*TOOLS, {"type": "custom", "name": "patch"}, {"type": "local_shell"}], store=False)
-    assert WIRE.unmanaged(request) is None
+    assert WIRE.why_unmanaged(request) is None
     assert WIRE.refusal(request) is None
     assert WIRE.tools(request) == {"read", "patch"}
-    assert WIRE.unmanaged(body(tools=[{"type": "local_shell"}])) is None
+    assert WIRE.why_unmanaged(body(tools=[{"type": "local_shell"}])) is None
 
 
 def test_messages_are_runs_of_what_the_model_made() -> None:
-    items = [USER, said("A"), function_call("a"), {"type": "function_call_output", "call_id": "a", "output": "r"}]
+    items = [
+        USER,
+        answer_message("A"),
+        function_call("a"),
+        {"type": "function_call_output", "call_id": "a", "output": "r"},
+    ]
     assert [len(message["items"]) for message in WIRE.messages(body(*items))] == [1, 2, 1]
     assert WIRE.messages(body(input="Hi")) == [{"items": [USER]}]
     with pytest.raises(FormatError, match="item 1"):
@@ -328,14 +345,14 @@ def test_equipping_leaves_the_clients_prefix() -> None:
 
 
 def test_placing() -> None:
-    request = body(USER, said("A"), USER)
+    request = body(USER, answer_message("A"), USER)
     messages = WIRE.messages(request)
     assert with_view(WIRE, request, messages) == request
     assert with_view(WIRE, request, messages[2:])["input"] == [USER]
     text = body(input="Hi")
     assert with_view(WIRE, text, WIRE.messages(text)) == text
-    more = [*WIRE.messages(text), {"items": [said("A")]}]
-    assert with_view(WIRE, text, more)["input"] == [USER, said("A")]
+    more = [*WIRE.messages(text), {"items": [answer_message("A")]}]
+    assert with_view(WIRE, text, more)["input"] == [USER, answer_message("A")]
 
 
 def test_cache_markers_are_no_content() -> None:
@@ -368,10 +385,15 @@ def test_cache_markers_are_no_content() -> None:
 def test_reasoning_that_is_refused_is_dropped(error: dict[str, Any]) -> None:
     thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
     output = {"type": "function_call_output", "id": "fco_1", "call_id": "a", "output": "r"}
-    request = body(USER, thought, function_call("a", id="fc_1"), output, {**said("A"), "id": "msg_1"})
+    request = body(USER, thought, function_call("a", id="fc_1"), output, {**answer_message("A"), "id": "msg_1"})
     raw = json.dumps({"error": error}).encode()
     correction = WIRE.correction(400, raw, request, request)
     assert correction is not None
-    assert correction(request, request)["input"] == [USER, function_call("a"), output, {**said("A"), "id": "msg_1"}]
+    assert correction(request, request)["input"] == [
+        USER,
+        function_call("a"),
+        output,
+        {**answer_message("A"), "id": "msg_1"},
+    ]
     assert WIRE.correction(400, raw, body(), body()) is None
     assert WIRE.correction(400, b'{"error": {"message": "too long"}}', request, request) is None

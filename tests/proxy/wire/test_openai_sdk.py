@@ -61,7 +61,7 @@ def client(wire: Any, provider: Any, rounds: list[Round]) -> OpenAI:
     return OpenAI(api_key="none", base_url="http://x/v1", http_client=httpx2.Client(transport=transport))
 
 
-def shown(message: dict[str, Any]) -> dict[str, Any]:
+def client_message(message: dict[str, Any]) -> dict[str, Any]:
     """A message as a client keeps it, without what it makes of it itself."""
     calls = [
         {
@@ -86,7 +86,7 @@ def test_the_accumulator_of_chat_streams(usage: bool) -> None:
     assert text == "Looking.\n\nReading."
     choice = completion.choices[0]
     assert choice.finish_reason == "tool_calls"
-    assert shown(choice.message.to_dict()) == shown(CHAT.visible(rounds))
+    assert client_message(choice.message.to_dict()) == client_message(CHAT.visible(rounds))
     assert (completion.usage is not None) is usage
     if completion.usage is not None:
         assert completion.usage.prompt_tokens == sum(each.usage.input for each in rounds if each.usage)
@@ -97,7 +97,7 @@ def test_chat_in_one_piece() -> None:
     completion = client(CHAT, OpenAIChat, rounds).chat.completions.create(
         model="m", messages=MESSAGES, tools=CHAT_TOOLS
     )
-    assert shown(completion.choices[0].message.to_dict()) == shown(CHAT.visible(rounds))
+    assert client_message(completion.choices[0].message.to_dict()) == client_message(CHAT.visible(rounds))
 
 
 def test_the_accumulator_of_response_streams() -> None:

@@ -43,7 +43,7 @@ def streams(draw: st.DrawFn, ends: tuple[str, ...]) -> bytes:
     return "".join(line + draw(st.sampled_from(ends)) for line in lines).encode()
 
 
-def said(stream: bytes) -> list[tuple[str, bytes]]:
+def parse_events(stream: bytes) -> list[tuple[str, bytes]]:
     """What the events of a stream say, line by line, as the standard has it; mere comments say nothing."""
     found: list[tuple[str, bytes]] = []
     name, data = b"", []
@@ -78,7 +78,7 @@ def test_events_say_what_the_standard_says(stream: bytes) -> None:
     if re.search(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)\Z", splitter.unfinished) and (last := splitter.end()) is not None:
         events.append(last)
     ours = [(event.name, event.data) for event in events if event.name or event.data]
-    assert ours == [one for one in said(stream) if any(one)]
+    assert ours == [one for one in parse_events(stream) if any(one)]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -137,5 +137,5 @@ def test_many_events_in_one_piece_are_not_one_long_event() -> None:
 def test_an_event_is_written_as_it_is_read() -> None:
     for event in (encode(b'{"a":1}', "message_start"), encode(b'{"a":1}')):
         (read,) = Splitter().feed(event)
-        assert read.changed({"a": 1}) == read
+        assert read.with_data({"a": 1}) == read
         assert read.raw == event

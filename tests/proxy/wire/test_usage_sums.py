@@ -33,14 +33,14 @@ def passes(kind: str, read: int, output: int, **more: Any) -> dict[str, Any]:
     return {"type": kind, "input_tokens": read, "output_tokens": output, **cache, **more}
 
 
-def used(*iterations: dict[str, Any], **more: Any) -> dict[str, Any]:
+def sum_iterations(*iterations: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A usage whose top level adds up the passes of the model that was asked, as Anthropic's does."""
     own = [entry for entry in iterations if entry["type"] in ("message", "fallback_message")]
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     return {name: sum(entry[name] for entry in own) for name in names} | {"iterations": list(iterations)} | more
 
 
-ADVISED = used(
+ADVISED = sum_iterations(
     passes("message", 10_000, 100),
     passes("advisor_message", 100_000, 4_000, model="claude-opus-4-6"),
     passes("message", 12_000, 400),
@@ -66,7 +66,7 @@ def test_an_advisor_costs_what_its_own_model_costs_and_the_window_is_what_the_fi
 
 def test_several_passes_under_a_threshold_are_not_priced_above_it() -> None:
     """Prices rise with the size of a request, not with the sum of its passes."""
-    usage = tokens_of(used(*[passes("message", 150_000, 10)] * 3))
+    usage = tokens_of(sum_iterations(*[passes("message", 150_000, 10)] * 3))
     assert usage is not None
     model = "google:gemini-2.5-pro"
     assert cost_of(usage, model) == pytest.approx(3 * dollars(model, 150_000, 10))
@@ -75,7 +75,7 @@ def test_several_passes_under_a_threshold_are_not_priced_above_it() -> None:
 
 def test_a_compaction_costs_too_and_what_was_compacted_is_no_window() -> None:
     usage = tokens_of(
-        used(
+        sum_iterations(
             passes("message", 180_000, 50),
             passes("compaction", 5_000, 3_000),
             passes("message", 20_000, 60),
@@ -90,7 +90,7 @@ def test_a_compaction_costs_too_and_what_was_compacted_is_no_window() -> None:
 
 def test_of_a_turn_that_another_model_served_that_model_tells_the_window() -> None:
     usage = tokens_of(
-        used(
+        sum_iterations(
             passes("message", 900, 5, model="claude-opus-5-5"),
             passes("message", 1_300, 20, model="claude-sonnet-5-5"),
             passes("fallback_message", 1_700, 30, model="claude-sonnet-5-5"),
@@ -101,12 +101,12 @@ def test_of_a_turn_that_another_model_served_that_model_tells_the_window() -> No
 
 
 def test_one_pass_is_no_sum() -> None:
-    usage = tokens_of(used(passes("message", 900, 5)))
+    usage = tokens_of(sum_iterations(passes("message", 900, 5)))
     assert usage == TokenUsage(900, 5)
 
 
 def test_an_unknown_model_among_the_passes_makes_the_cost_a_lower_bound() -> None:
-    usage = tokens_of(used(passes("message", 900, 5), passes("advisor_message", 10, 10, model="oracle-9")))
+    usage = tokens_of(sum_iterations(passes("message", 900, 5), passes("advisor_message", 10, 10, model="oracle-9")))
     assert usage is not None
     bill = bill_of(usage, MODEL)
     assert (bill.cost, bill.complete) == (None, False)

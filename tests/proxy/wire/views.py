@@ -11,7 +11,7 @@ from wane.proxy.wire.base import Body, Equipped, Message, ViewMessage, Wire
 
 def view_of(history: Sequence[Message], view: Sequence[Message]) -> list[ViewMessage]:
     """A view of what a client has sent: the same objects are whole, and others are parts that have the same blocks."""
-    return [_shown(history, message) for message in view]
+    return [_view_message(history, message) for message in view]
 
 
 def with_view(wire: Wire, body: Body | Equipped, view: Sequence[Message]) -> Body:
@@ -21,7 +21,7 @@ def with_view(wire: Wire, body: Body | Equipped, view: Sequence[Message]) -> Bod
     return wire.with_messages(equipped, view_of(history, view), history)
 
 
-def _shown(history: Sequence[Message], message: Message) -> ViewMessage:
+def _view_message(history: Sequence[Message], message: Message) -> ViewMessage:
     for number, whole in enumerate(history):
         if message is whole or (message == whole and "items" in whole):
             return ViewMessage(message, number, None, True)

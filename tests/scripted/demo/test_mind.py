@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.scripted.requests import TOOLS, request, said, user
+from tests.scripted.requests import TOOLS, reply_messages, request, user
 from wane.scripted.calls import act, end, explore, search
 from wane.scripted.demo.mind import PATIENCE, Decision, Position, decide, find, position_in
 from wane.scripted.demo.moves import Definition, Fact, Line, Look, ScriptStep, Task, check, rewrite, swap
@@ -54,13 +54,17 @@ STALE = ("edit_file", {"path": PATH, "old_text": "x", "new_text": "y"}, "Error: 
     ("messages", "position", "tools"),
     [
         ([user(TASK.prompt)], "1.1", ["delimiter", "grep", "read_file"]),
-        ([*said("9.9", read()), user(TASK.prompt)], "1.1", ["delimiter", "grep"]),
-        (said("1.2", read()), "1.3", ["edit_file"]),
-        (said("1.2"), "1.3?", ["read_file"]),
-        (said("1.3?", read()), "1.3", ["edit_file"]),
-        ([user(TASK.prompt), *said("1.3", STALE)], "1.3?", ["read_file"]),
-        ([*said("1.1", read()), *said("1.2", DONE)], "1.4", ["shell", "delimiter"]),
-        ([user(TASK.prompt), *said("1.2", read()), *said("1.2!", ("delimiter", {}, "Started."))], "1.3", ["edit_file"]),
+        ([*reply_messages("9.9", read()), user(TASK.prompt)], "1.1", ["delimiter", "grep"]),
+        (reply_messages("1.2", read()), "1.3", ["edit_file"]),
+        (reply_messages("1.2"), "1.3?", ["read_file"]),
+        (reply_messages("1.3?", read()), "1.3", ["edit_file"]),
+        ([user(TASK.prompt), *reply_messages("1.3", STALE)], "1.3?", ["read_file"]),
+        ([*reply_messages("1.1", read()), *reply_messages("1.2", DONE)], "1.4", ["shell", "delimiter"]),
+        (
+            [user(TASK.prompt), *reply_messages("1.2", read()), *reply_messages("1.2!", ("delimiter", {}, "Started."))],
+            "1.3",
+            ["edit_file"],
+        ),
         ([user("hello")], "0.0", []),
     ],
     ids=[
@@ -86,18 +90,21 @@ def test_without_the_tool_it_marks_nothing() -> None:
 
 
 def test_it_says_what_it_knows_and_what_it_looks_for() -> None:
-    assert list(answer(*said("9.9", read()), user(TASK.prompt)).knowledge) == [Definition(PATH, "def price(")]
-    reply = answer(*said("1.2", read()))
+    assert list(answer(*reply_messages("9.9", read()), user(TASK.prompt)).knowledge) == [Definition(PATH, "def price(")]
+    reply = answer(*reply_messages("1.2", read()))
     assert reply.say == "Change it, tax is 3."
     assert reply.calls == (Call("edit_file", {"path": PATH, "old_text": OLD.rstrip(), "new_text": NEW.strip("\n")}),)
-    assert set(answer(*said("1.2")).sought) == {Definition(PATH, "def price("), TAX}
+    assert set(answer(*reply_messages("1.2")).sought) == {Definition(PATH, "def price("), TAX}
 
 
 @pytest.mark.parametrize(
     ("messages", "why"),
     [
-        (said(f"1.3{'?' * PATIENCE}", read("[shop.py | 1 lines]\n     1\tempty\n")), "do not find it"),
-        ([user(TASK.prompt), *said("1.4", ("shell", {"command": "sh check"}, "FAILED\n[exit code: 1]"))], "tests fail"),
+        (reply_messages(f"1.3{'?' * PATIENCE}", read("[shop.py | 1 lines]\n     1\tempty\n")), "do not find it"),
+        (
+            [user(TASK.prompt), *reply_messages("1.4", ("shell", {"command": "sh check"}, "FAILED\n[exit code: 1]"))],
+            "tests fail",
+        ),
     ],
     ids=["looking does not help", "the tests fail"],
 )
@@ -109,16 +116,18 @@ def test_when_it_gives_up(messages: list[Message], why: str) -> None:
 
 def test_the_newest_text_counts() -> None:
     refused = ("edit_file", {"path": PATH, "old_text": OLD, "new_text": "def price(n):\n    pass"}, "Error: refused")
-    sight = Sight(request(*said("1.1", read()), *said("1.2", DONE), *said("1.3", refused)))
+    sight = Sight(
+        request(*reply_messages("1.1", read()), *reply_messages("1.2", DONE), *reply_messages("1.3", refused))
+    )
     found = find(sight, Definition(PATH, "def price("))
     assert found is not None
     assert found.text == NEW.strip("\n")
 
 
 def test_an_end_names_its_episode() -> None:
-    learned = answer(*said("1.1", read()))
+    learned = answer(*reply_messages("1.1", read()))
     assert learned.calls[0].arguments == {"action": "end", "name": "prices", "description": "tax is 3"}
-    tested = answer(*said("1.3", read()))
+    tested = answer(*reply_messages("1.3", read()))
     assert tested.calls[-1].arguments == {"action": "end", "name": "double"}
 
 
@@ -129,7 +138,7 @@ def test_a_refused_mark_is_put_right_as_the_refusal_says() -> None:
         {"action": "start", "name": "double", "type": "act", "dependencies": []},
         f"Error: no. A right call: {right}",
     )
-    reply = answer(user(TASK.prompt), *said("1.2", wrong))
+    reply = answer(user(TASK.prompt), *reply_messages("1.2", wrong))
     assert str(reply.position) == "1.2!"
     assert reply.calls == (Call("delimiter", json.loads(right)),)
 
@@ -137,16 +146,16 @@ def test_a_refused_mark_is_put_right_as_the_refusal_says() -> None:
 def test_a_line_may_be_seen_in_a_search() -> None:
     grep = ("grep", {"pattern": "TAX"}, "other.py:9:TAX = 4\nshop.py:4:TAX = 3")
     task = Task("T", "Task 1. x", (ScriptStep("s", (swap(PATH, "TAX = 3", "TAX = 4"),)), ScriptStep("end")))
-    sight = Sight(request(user("Task 1. x"), *said("8.8", grep)))
+    sight = Sight(request(user("Task 1. x"), *reply_messages("8.8", grep)))
     assert find(sight, Line(PATH, "TAX = 3")) is not None
     assert find(sight, Line(PATH, "TAX = 4")) is None
     assert find(sight, Definition(PATH, "TAX")) is None, "one line of a search is not a whole definition"
-    assert tools_of(answer(*said("8.8", grep), user("Task 1. x"), tasks=(task,))) == ["edit_file"]
+    assert tools_of(answer(*reply_messages("8.8", grep), user("Task 1. x"), tasks=(task,))) == ["edit_file"]
 
 
 def test_a_description_serves_where_the_output_is_gone() -> None:
     end = ("delimiter", {"action": "end", "name": "prices", "description": "TAX = 3"}, 'Ended exploration "prices".')
-    found = find(Sight(request(*said("1.2", end))), TAX)
+    found = find(Sight(request(*reply_messages("1.2", end))), TAX)
     assert found is not None
     assert (found.text, found.described) == ("3", True)
 
@@ -155,14 +164,17 @@ def test_what_only_an_episode_holds_is_recalled_or_where_that_cannot_be_found_ou
     count = Fact("count", r"count (\d+)", episode="before", otherwise="git stash; count")
     task = Task("T", "Task 1. x", (ScriptStep("It was «count».", (check(),), needs=(count,)), ScriptStep("end")))
     end = ("delimiter", {"action": "end", "name": "before", "description": "counted"}, 'Ended exploration "before".')
-    known = [*said("8.8", end), user("Task 1. x")]
+    known = [*reply_messages("8.8", end), user("Task 1. x")]
     assert answer(*known, tasks=(task,)).calls == (Call("recall", {"name": "before"}),)
     assert answer(user("Task 1. x"), tasks=(task,)).calls == (Call("shell", {"command": "git stash; count"}),)
     later = ("shell", {"command": "count"}, "count 9")
     recalled = ("recall", {"name": "before"}, 'Episode "before", whole:\n\ncount 5')
-    assert answer(*said("8.9", later), user("Task 1. x"), *said("1.1?", recalled), tasks=(task,)).say == "It was 5."
+    assert (
+        answer(*reply_messages("8.9", later), user("Task 1. x"), *reply_messages("1.1?", recalled), tasks=(task,)).say
+        == "It was 5."
+    )
 
 
 def test_a_place_is_read_back_as_it_is_written() -> None:
     for place in (Position(1, 2), Position(10, 11, "!"), Position(3, 1, "??")):
-        assert position_in(Sight(request(*said(str(place))))) == place
+        assert position_in(Sight(request(*reply_messages(str(place))))) == place

@@ -50,7 +50,7 @@ def kernel_of_the_tree() -> Path:
     return copy / "arch/x86/boot/bzImage"
 
 
-def probed(kernel: Path) -> tuple[Said, dict[str, list[str]]]:
+def run_probe(kernel: Path) -> tuple[Said, dict[str, list[str]]]:
     """Boot a kernel with the probe, and return what it said: lines of names and values, and lines of files."""
     root = CHECKS / "root"
     shutil.rmtree(root, ignore_errors=True)

@@ -34,7 +34,7 @@ def names(text: str) -> set[str]:
     return {word for word in words if len(word) >= _SHORTEST and _NAME.search(word)}
 
 
-def rendered(part: Part) -> str:
+def render_part(part: Part) -> str:
     return f"{part.tool} {part.arguments or ''}" if part.kind is Kind.CALL else part.text
 
 
@@ -43,7 +43,7 @@ class Evidence:
 
     def __init__(self, session: RecordedSession) -> None:
         parts = session.parts
-        words = [names(rendered(part)) for part in parts]
+        words = [names(render_part(part)) for part in parts]
         # By model call, the names that it needed; empty for a call that is no step
         self.needed: list[frozenset[str]] = []
         self._holders: dict[str, list[int]] = {}

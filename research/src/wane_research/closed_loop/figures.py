@@ -46,7 +46,7 @@ class Witness(scripted.Witness):
         super().begin()
         self._last: list[int] = []
 
-    def restarted(self, how: str) -> None:
+    def note_restart(self, how: str) -> None:
         self._restarted = how
 
     @override

@@ -13,7 +13,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from wane.core import DELIMITER
-from wane.scripted.calls import act, edit, end, explore, listing, offered, put_right, read, search, shell, start_task
+from wane.scripted.calls import (
+    act,
+    edit,
+    end,
+    explore,
+    keep_offered,
+    listing,
+    put_right,
+    read,
+    search,
+    shell,
+    start_task,
+)
 from wane.scripted.sight import Seen
 from wane.testing import Call, Reply, Request
 from wane_research.closed_loop.sight import Need, Sight, Turn
@@ -82,7 +94,7 @@ class _Thought:
             return self._run_check()
         calls = [self._edit(name)]
         if self.sight.at == "look":
-            calls = [end(self.look_name, self._learned()), act(self.act_name, [self.look_name]), *calls]
+            calls = [end(self.look_name, self._describe_exploration()), act(self.act_name, [self.look_name]), *calls]
         return self._say("write", f"Write `{name}`.", *calls)
 
     def _check(self) -> Reply:
@@ -225,7 +237,7 @@ class _Thought:
         paths = self.sight.facts["listing", area].split()
         return max((self.sight.facts["quota", path] for path in paths), key=int)
 
-    def _learned(self) -> str:
+    def _describe_exploration(self) -> str:
         """The description of the exploration: the facts that later work may need, not everything it read."""
         task = self.task
         sentences = [f"Read {len(task.quotas)} modules for `{self._name_of(self.task)}` in {task.target}."]
@@ -249,7 +261,7 @@ class _Thought:
     # Words and calls
 
     def _say(self, phase: str, text: str, *calls: Call, think: str | None = None) -> Reply:
-        return Reply(f"{self.task.number}.{phase} {text}", think, offered(calls, self.sight.tools))
+        return Reply(f"{self.task.number}.{phase} {text}", think, keep_offered(calls, self.sight.tools))
 
     def _ends(self, learned: str, came_of: str) -> Iterator[Call]:
         """End the open episode, an exploration with what was learned; then end the task, if there is one."""

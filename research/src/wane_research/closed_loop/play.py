@@ -42,7 +42,7 @@ class Owner(Repository):
 
         The test is added after the work, so that the model cannot read the user's words from it.
         """
-        if changed := self.changed("tests", "tools", "check", "draw"):
+        if changed := self.list_changed("tests", "tools", "check", "draw"):
             return Checked(False, f"tests or tools were changed: {changed}")
         test = self.directory / "tests" / task.area / f"test_task_{task.number:03}.py"
         test.write_text(task.test(), encoding="utf-8")
@@ -151,11 +151,11 @@ class ClosedLoop:
             try:
                 answer = session.run(prompt)
             except InterruptedTurnError as interrupted:
-                self.witness.restarted(interrupted.how)
+                self.witness.note_restart(interrupted.how)
                 prompt = GO_ON
                 continue
             if (how := session.settle()) is not None:
-                self.witness.restarted(how)
+                self.witness.note_restart(how)
             return answer
 
     def answer(self, request: Request) -> Reply:
@@ -171,7 +171,7 @@ class ClosedLoop:
             task = Sight(request).task
             reply = Reply(f"{task.number if task else 0}.done I was stopped after {MOST_CALLS} calls.")
         # A ticket can be drawn only once: if the process died while drawing it, no agent could get it back.
-        self.session.answered(spare=any("sh draw" in call.raw_arguments for call in reply.calls))
+        self.session.count_answer(spare=any("sh draw" in call.raw_arguments for call in reply.calls))
         return reply
 
     def _figures(self, session: Session, seconds: float, sessions: Path) -> Figures:

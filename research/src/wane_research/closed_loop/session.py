@@ -162,7 +162,7 @@ class Session:
 
     # Restarts
 
-    def answered(self, *, spare: bool) -> None:
+    def count_answer(self, *, spare: bool) -> None:
         """Count a model call that is being answered, and kill the process if that is due.
 
         `spare`: whether the process must survive this answer.

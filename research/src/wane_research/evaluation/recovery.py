@@ -86,7 +86,7 @@ def _failed_attempts(traces: Path) -> Iterator[tuple[str, Path, list[dict[str, A
     for path in sorted(traces.rglob("agent/trajectory.json")):
         none = False
         trial = path.parents[1]
-        if not _passed(trial / "verifier" / "reward.txt"):
+        if not _has_passed(trial / "verifier" / "reward.txt"):
             match = _TRIAL.match(trial.name)
             steps = _read_object(path).get("steps")
             yield match["task"] if match else trial.name, path.parent, steps if isinstance(steps, list) else []
@@ -139,7 +139,7 @@ def _read_text(path: Path) -> str:
     return text
 
 
-def _passed(reward: Path) -> bool:
+def _has_passed(reward: Path) -> bool:
     """Return whether a trial got the full reward. A trial that was not graded did not."""
     if not reward.exists():
         return False

@@ -349,7 +349,7 @@ def read(path: Path) -> RunResults:
     lines = complete.split(b"\n") if complete else []
     if not lines:
         raise ResultsError(f"{path}: no results: its first line, the run's header, is missing")
-    run: Run = _decoded(path, 1, lines[0], Run)
+    run: Run = _decode_record(path, 1, lines[0], Run)
     if not 0 <= run.margin <= 1:
         raise ResultsError(f"{path}, line 1: margin: {run.margin:g} is not from 0 to 1")
     if len(set(run.order)) != len(run.order):
@@ -357,7 +357,7 @@ def read(path: Path) -> RunResults:
     trials: dict[str, Trial] = {}
     abandoned: list[Abandoned] = []
     for number, line in enumerate(lines[1:], start=2):
-        record: Trial | Abandoned = _decoded(path, number, line, Trial, Abandoned)
+        record: Trial | Abandoned = _decode_record(path, number, line, Trial, Abandoned)
         if (record.arm, record.run) != (run.arm, run.run):
             raise ResultsError(f"{path}, line {number}: a trial of another run than the file's header says")
         if record.task not in run.order:
@@ -410,7 +410,7 @@ def _impossible(record: Trial | Abandoned) -> str:
     return ""
 
 
-def _decoded(path: Path, number: int, line: bytes, *kinds: type[Run | Trial | Abandoned]) -> Any:
+def _decode_record(path: Path, number: int, line: bytes, *kinds: type[Run | Trial | Abandoned]) -> Any:
     """The record of one of these kinds in a line."""
     try:
         data = json.loads(line)

@@ -211,14 +211,14 @@ def pass_at(table: Table, k: int) -> float | None:
     """
     if not _has_runs(table, k):
         return None
-    return fmean(1 - _all_of(len(row), len(row) - _solved(row), k) for row in table.values())
+    return fmean(1 - _all_of(len(row), len(row) - _count_solved(row), k) for row in table.values())
 
 
 def pass_all(table: Table, k: int) -> float | None:
     """Return pass^k: how likely a task is solved by all of k tries (Yao 2024); None with fewer than k runs."""
     if not _has_runs(table, k):
         return None
-    return fmean(_all_of(len(row), _solved(row), k) for row in table.values())
+    return fmean(_all_of(len(row), _count_solved(row), k) for row in table.values())
 
 
 def drift(table: Table, positions: Table) -> Drift | None:
@@ -278,17 +278,17 @@ def equivalence_margin(spread: float, tasks: int, runs: int) -> float | None:
         return None
     random, share = np.random.default_rng(0), spread / runs / tasks
 
-    def sampled(df: int, value: float) -> Floats:
+    def sample_variances(df: int, value: float) -> Floats:
         """Variances as estimated from samples with `df` degrees of freedom."""
         return value * random.chisquare(df, _RESAMPLES) / df
 
     # The verdict takes the wider of the intervals by task and by run, whose errors are estimates themselves.
     widest = np.zeros(_RESAMPLES)
     if tasks > 1:
-        by_task = np.maximum(np.sqrt(sampled(tasks - 1, 2 * share)), 1 / (tasks + 2))
+        by_task = np.maximum(np.sqrt(sample_variances(tasks - 1, 2 * share)), 1 / (tasks + 2))
         widest = t_quantile(0.95, tasks - 1) * by_task
     if runs > 1:
-        first_variance, second_variance = sampled(runs - 1, share), sampled(runs - 1, share)
+        first_variance, second_variance = sample_variances(runs - 1, share), sample_variances(runs - 1, share)
         by_run = np.sqrt(first_variance + second_variance)
         if tasks == 1:
             by_run = np.maximum(by_run, 1 / (runs + 2))
@@ -375,7 +375,7 @@ def _has_runs(table: Table, k: int) -> bool:
     return k >= 1 and all(len(row) >= k for row in table.values())
 
 
-def _solved(row: Mapping[int, float]) -> int:
+def _count_solved(row: Mapping[int, float]) -> int:
     return sum(value >= 1 for value in row.values())
 
 

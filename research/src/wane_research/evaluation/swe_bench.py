@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from wane.core.errors import ConfigError
 from wane_research.evaluation.results import RunResults, append, find, read
-from wane_research.evaluation.running.config import Sample, drawn
+from wane_research.evaluation.running.config import Sample, draw_sample
 
 BENCHMARKS: Final = ("swe-bench-lite", "swe-bench-verified")  # benchmarks whose trials are graded afterwards
 CHECKOUT: Final = "/testbed"  # the folder of the repository in SWE-bench's images
@@ -85,7 +85,7 @@ def instances(path: Path) -> tuple[Instance, ...]:
 def write_tasks(source: Path, target: Path, sample: Sample | None) -> tuple[str, ...]:
     """Write the instances in a file, or a sample of them, as tasks into a folder, and return their names."""
     by_id = {instance.instance_id: instance for instance in instances(source)}
-    names = drawn(tuple(by_id), sample)
+    names = draw_sample(tuple(by_id), sample)
     for name in names:
         instance = by_id[name]
         files = {

@@ -76,8 +76,8 @@ class _Steps:
 
     def _answer(self, parts: list[Part], record: Record) -> None:
         calls = [_call(part) for part in parts if part.kind is Kind.CALL]
-        fields: dict[str, Any] = {"message": _joined(parts, Kind.TEXT)}
-        if reasoning := _joined(parts, Kind.REASONING):
+        fields: dict[str, Any] = {"message": _join_texts(parts, Kind.TEXT)}
+        if reasoning := _join_texts(parts, Kind.REASONING):
             fields["reasoning_content"] = reasoning
         if calls:
             fields["tool_calls"] = calls
@@ -91,7 +91,7 @@ class _Steps:
             fields["metrics"] = {name: value for name, value in metrics.items() if value is not None}
             self.model = fields["model_name"] = self.usage.model
         if self.passes:
-            fields["extra"] = {"evicted": [_evicted(eviction) for eviction in self.passes]}
+            fields["extra"] = {"evicted": [_describe_pass(eviction) for eviction in self.passes]}
         self._step(record, source="agent", **fields)
         self.usage = None
         self.passes = []
@@ -101,11 +101,11 @@ def _call(part: Part) -> dict[str, Any]:
     return {"tool_call_id": part.call_id or "", "function_name": part.tool or "", "arguments": _arguments(part)}
 
 
-def _evicted(eviction: PassRecord) -> dict[str, Any]:
+def _describe_pass(eviction: PassRecord) -> dict[str, Any]:
     return {name: getattr(eviction, name) for name in ("tokens_before", "tokens_after", "satisfied")}
 
 
-def _joined(parts: list[Part], kind: Kind) -> str:
+def _join_texts(parts: list[Part], kind: Kind) -> str:
     return "\n\n".join(part.text for part in parts if part.kind is kind and part.text)
 
 

@@ -128,7 +128,7 @@ def excerpts(
     for session in order:
         random = Random(f"{seed} {session.name}")  # noqa: S311 - a sample, no secret
         for _ in range(1 if gone is None else TRIES):
-            stretch = excerpt(session, size, lambda part: len(judge.tokens(rendered(part))), random)
+            stretch = excerpt(session, size, lambda part: len(judge.tokens(render_part(part))), random)
             if stretch is None:
                 break
             prepared = Excerpt(session.name, stretch, judge, budget, gone)
@@ -148,7 +148,7 @@ class Excerpt:
         self._session = session
         self._judge = judge
         self._budget = budget
-        self._texts = [rendered(part) for part in session.parts]
+        self._texts = [render_part(part) for part in session.parts]
         self._tokens = [_tokens(judge, text) for text in self._texts]
         material = count(session, calibrate=False)
         pairs = zip(material.items, self._tokens, strict=True)
@@ -166,7 +166,7 @@ class Excerpt:
         """Yield the judgement of each judged call, given the arm's view."""
         for number, view in self._views(arm):
             if number in self.judged:
-                yield self._judged(arm.name, number, view)
+                yield self._judge_view(arm.name, number, view)
 
     def _views(self, arm: Arm) -> Iterator[tuple[int, Sequence[Slot]]]:
         """Yield the view of each call; it is valid until the next one."""
@@ -220,7 +220,7 @@ class Excerpt:
     def _continuation(self, number: int) -> list[int]:
         call = self._call(number)
         assert call is not None
-        return self._judge.tokens(rendered(call)[len(CALL) :])[:SCORED]
+        return self._judge.tokens(render_part(call)[len(CALL) :])[:SCORED]
 
     def _names(self, number: int, view: Sequence[Slot]) -> tuple[set[str], set[str]]:
         """Return the names in the judged part of a call that the history holds, and those missing in the view."""
@@ -231,7 +231,7 @@ class Excerpt:
         names = used & identifiers("\n".join(self._texts[: self._session.calls[number].first]))
         return names, names - identifiers("\n".join(map(self._text, view)))
 
-    def _judged(self, arm: str, number: int, view: Sequence[Slot]) -> Judgement:
+    def _judge_view(self, arm: str, number: int, view: Sequence[Slot]) -> Judgement:
         before = [*self._judge.opening]
         for slot in view:
             before += self._tokens[slot] if isinstance(slot, int) else self._judge.tokens(self._text(slot))
@@ -259,7 +259,7 @@ class Excerpt:
         return f"{_HEADS.get(kind, CALL)}{slot.text}\n\n"
 
 
-def rendered(part: Part) -> str:
+def render_part(part: Part) -> str:
     """Return a part as the model reads it: as plain text, because the model has no template for tools."""
     if part.kind is Kind.CALL:
         return f"{CALL} {part.tool} {part.arguments or ''}\n\n"
@@ -303,7 +303,7 @@ def excerpt(
 
     `size`: its tokens, at most.
     """
-    parts = [shortened(part) for part in session.parts]
+    parts = [shorten_part(part) for part in session.parts]
     grown = [0, *accumulate(counter(part) for part in parts)]
     starts = [call.first for call in session.own_calls if grown[-1] - grown[call.first] >= size]
     if not starts:
@@ -335,7 +335,7 @@ def excerpt(
     )
 
 
-def shortened(part: Part) -> Part:
+def shorten_part(part: Part) -> Part:
     """Return a part with its long texts cut in the middle; the arguments of a call stay JSON."""
     if part.kind is not Kind.CALL:
         return replace(part, text=_cut(part.text), extra_tokens=0, needs=())

@@ -105,7 +105,7 @@ class Model:
         self._keep(len(before) - 1)
         return losses
 
-    def continued(self, before: Sequence[int], most: int) -> Iterator[int]:
+    def continue_tokens(self, before: Sequence[int], most: int) -> Iterator[int]:
         """Yield the most likely next tokens until the model ends its turn.
 
         `before`: the tokens before them, at least one.
@@ -120,7 +120,7 @@ class Model:
                 return
             yield token
 
-    def shared(self, before: Sequence[int]) -> int:
+    def count_shared(self, before: Sequence[int]) -> int:
         """Return how many of these tokens, from the first, the memory already holds."""
         same = 0
         for ours, theirs in zip(self._tokens, before, strict=False):
@@ -130,7 +130,7 @@ class Model:
         return same
 
     def _prepare(self, tokens: Sequence[int]) -> None:
-        same = self.shared(tokens)
+        same = self.count_shared(tokens)
         self._keep(same)
         for start in range(same, len(tokens), _BATCH):
             self._decode(tokens[start : start + _BATCH])

@@ -14,7 +14,7 @@ from typing import Any, Final
 from wane.core import Kind
 from wane.formats.base import Part
 from wane.testing import Call, HttpError, Reply, Request, Usage
-from wane_research.judge.judging import CALL, rendered
+from wane_research.judge.judging import CALL, render_part
 from wane_research.judge.model import Model
 
 CALLS: Final = 4  # calls of the model in a turn before it answers
@@ -52,7 +52,7 @@ class SmallModel:
         if len(prompt) > self._window:
             self.served.append(Served(len(prompt), 0, refused=True))
             return Reply(error=HttpError(400, _too_long(len(prompt), self._window), {"x-should-retry": "false"}))
-        cached = self._model.shared(prompt)
+        cached = self._model.count_shared(prompt)
         self.served.append(Served(len(prompt), cached, refused=False))
         # Calls are not counted in the request: there they may have been evicted.
         if request.parts[-1].kind is Kind.USER:
@@ -63,7 +63,7 @@ class SmallModel:
             schemas = {function["name"]: function.get("parameters", {}) for function in functions}
             call = self._call(prompt, schemas)
             return Reply(calls=(call,), usage=Usage(len(prompt), len(self._model.tokens(call.raw_arguments)), cached))
-        text = self._said(prompt, "[assistant]\n") or "Done."
+        text = self._continue_line(prompt, "[assistant]\n") or "Done."
         return Reply(text, usage=Usage(len(prompt), len(self._model.tokens(text)), cached))
 
     def _prompt(self, request: Request) -> list[int]:
@@ -71,7 +71,7 @@ class SmallModel:
         tokens = [*self._model.opening, *self._model.tokens(tools)]
         # Tokenized part by part, so that the next prompt of the conversation begins with the same tokens.
         for part in request.parts:
-            tokens += self._model.tokens(rendered(Part(part.kind, part.text, part.call_id, part.tool, part.text)))
+            tokens += self._model.tokens(render_part(Part(part.kind, part.text, part.call_id, part.tool, part.text)))
         return tokens
 
     def _call(self, prompt: Sequence[int], tools: Mapping[str, Mapping[str, Any]]) -> Call:
@@ -82,7 +82,7 @@ class SmallModel:
             if "enum" in schema:
                 arguments[field] = self._likeliest(prompt, written, schema["enum"])
             else:
-                arguments[field] = self._said(prompt, f'{written}"').partition('"')[0]
+                arguments[field] = self._continue_line(prompt, f'{written}"').partition('"')[0]
         return Call(name, arguments)
 
     def _likeliest(self, prompt: Sequence[int], written: str, choices: Sequence[Any]) -> Any:
@@ -97,9 +97,9 @@ class SmallModel:
 
         return min(choices, key=surprise)
 
-    def _said(self, prompt: Sequence[int], written: str) -> str:
+    def _continue_line(self, prompt: Sequence[int], written: str) -> str:
         """Return a line that continues what the model has written."""
-        tokens = [*self._model.continued([*prompt, *self._model.tokens(written)], _SAID)]
+        tokens = [*self._model.continue_tokens([*prompt, *self._model.tokens(written)], _SAID)]
         return "".join(self._model.pieces(tokens)).strip().partition("\n")[0]
 
 

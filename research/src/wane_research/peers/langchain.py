@@ -94,18 +94,18 @@ class LangChainEdit(_LangChain):
 
     def _slots(self, message: BaseMessage) -> list[Slot]:
         indexes = self._turns[self._turn_of(message)].indexes
-        if _cleared(message):
+        if _is_cleared(message):
             return [self._substitute(indexes[0], str(message.content), self._cost)]
         return list(indexes)
 
     def _counter(self, messages: Sequence[BaseMessage]) -> int:
         tokens = 0
         for message in messages:
-            tokens += self._cost if _cleared(message) else self._tokens[self._turn_of(message)]
+            tokens += self._cost if _is_cleared(message) else self._tokens[self._turn_of(message)]
         return tokens
 
 
-def _cleared(message: BaseMessage) -> bool:
+def _is_cleared(message: BaseMessage) -> bool:
     return bool(message.response_metadata.get("context_editing", {}).get("cleared"))
 
 

@@ -40,10 +40,10 @@ class OpenAIAgentsTrim(Peer):
         data = CallModelData(model_data=ModelInputData(original, None), agent=self._agent, context=None)
         view: list[Slot] = []
         for index, new in enumerate(self._trimmer(data).input):
-            view.append(index if new is original[index] else self._shortened(index, new))
+            view.append(index if new is original[index] else self._shorten_output(index, new))
         return view
 
-    def _shortened(self, index: int, new: Any) -> Slot:
+    def _shorten_output(self, index: int, new: Any) -> Slot:
         # Most of the new text is from the output, so it has as many tokens per character.
         text, tokens, length = new["output"], self._items[index].tokens, len(self._input[index]["output"])
         return self._substitute(index, text, min(chars(text), -(-tokens * len(text) // length)))

@@ -200,7 +200,7 @@ class _Reader:
         children: list[Script] = []
         while True:
             self._skip_newlines()
-            if self._peek() in ("", ")") or self._reserved() in ends:
+            if self._peek() in ("", ")") or self._read_reserved_word() in ends:
                 break
             command = self._and_or()
             self._skip_blanks()
@@ -260,7 +260,7 @@ class _Reader:
         if self.awaited:
             self.awaited.clear()
 
-    def _reserved(self) -> str:
+    def _read_reserved_word(self) -> str:
         """Return the unquoted word that begins here if nothing else continues it; empty if there is none."""
         match = _RESERVED.match(self.text, self.position)
         if match is None or self.text[match.end() : match.end() + 1] not in ("", *_END_OF_WORD):
@@ -268,7 +268,7 @@ class _Reader:
         return match[0]
 
     def _take(self, reserved: str) -> None:
-        if self._reserved() != reserved:
+        if self._read_reserved_word() != reserved:
             raise UnreadableError
         self.position += len(reserved)
 
@@ -287,7 +287,7 @@ class _Reader:
         return children[0] if len(children) == 1 else Compound(form, tuple(children))
 
     def _pipeline(self) -> Script:
-        negated = self._reserved() == "!"
+        negated = self._read_reserved_word() == "!"
         if negated:
             self.position += 1
             self._skip_blanks()
@@ -312,21 +312,21 @@ class _Reader:
             if self._peek() != ")" or not script.children:
                 raise UnreadableError
             self.position += 1
-            return self._redirected(Form.APART, (script,))
-        match self._reserved():
+            return self._read_redirections(Form.APART, (script,))
+        match self._read_reserved_word():
             case "{":
                 self.position += 1
                 children: tuple[Script, ...] = (self.read_list(frozenset({"}"})),)
                 self._take("}")
-                return self._redirected(Form.LIST, children)
+                return self._read_redirections(Form.LIST, children)
             case "if":
-                return self._redirected(Form.LIST, tuple(self._branches()))
+                return self._read_redirections(Form.LIST, tuple(self._branches()))
             case "for":
                 return self._for()
             case "while" | "until" as keyword:
                 self.position += len(keyword)
                 condition = self.read_list(frozenset({"do"}))
-                return self._redirected(Form.LOOP, (condition, self._do()))
+                return self._read_redirections(Form.LOOP, (condition, self._do()))
             case "!":
                 raise UnreadableError
             case word if word in _REFUSED:
@@ -350,7 +350,7 @@ class _Reader:
         self._take("then")
         while True:
             yield self.read_list(frozenset({"elif", "else", "fi"}))
-            match self._reserved():
+            match self._read_reserved_word():
                 case "elif":
                     self._take("elif")
                     yield self.read_list(frozenset({"then"}))
@@ -383,7 +383,7 @@ class _Reader:
         if self._peek() == ";":
             self.position += 1
         self._skip_newlines()
-        loop = self._redirected(Form.FOR, (self._do(),))
+        loop = self._read_redirections(Form.FOR, (self._do(),))
         return Compound(Form.FOR, loop.children, loop.redirections, name[0], tuple(values), loop.fed)
 
     def _do(self) -> Compound:
@@ -392,7 +392,7 @@ class _Reader:
         self._take("done")
         return body
 
-    def _redirected(self, form: Form, children: tuple[Script, ...]) -> Compound:
+    def _read_redirections(self, form: Form, children: tuple[Script, ...]) -> Compound:
         redirections: list[Redirection] = []
         fed = False
         while True:
@@ -446,7 +446,7 @@ class _Reader:
             raise UnreadableError
         self.position = head.end()
         self._skip_newlines()
-        if self._peek() != "(" and self._reserved() != "{":
+        if self._peek() != "(" and self._read_reserved_word() != "{":
             raise UnreadableError
         return Compound(Form.FUNCTION, (self._command(),))
 
@@ -509,7 +509,7 @@ class _Reader:
                 self.position = end + 1
             case '"':
                 self.position += 1
-                self._quoted(pieces, nested)
+                self._read_quoted(pieces, nested)
             case "\\":
                 escaped = self.text[self.position + 1 : self.position + 2]
                 if not escaped or escaped == "\n" or not escaped.isascii():
@@ -556,7 +556,7 @@ class _Reader:
             raise UnreadableError
         return script
 
-    def _quoted(self, pieces: list[Piece], nested: list[Script]) -> None:
+    def _read_quoted(self, pieces: list[Piece], nested: list[Script]) -> None:
         """Read up to the closing double quote."""
         text: list[str] = []
         while (char := self._peek()) != '"':

@@ -196,12 +196,12 @@ class _Walk:
             case Form.LIST:
                 inner = here
                 for child in script.children:
-                    inner = _moved(inner, inner.starts | self.follow(child, inner))
+                    inner = _move_on(inner, inner.starts | self.follow(child, inner))
                 starts = inner.starts
             case Form.CHAIN:
                 inner, starts = here, here.starts
                 for child in script.children:
-                    inner = _moved(inner, self.follow(child, inner))
+                    inner = _move_on(inner, self.follow(child, inner))
                     starts |= inner.starts
             case Form.APART:
                 for child in script.children:
@@ -235,7 +235,7 @@ class _Walk:
             values: list[str] = []
         else:
             try:
-                arguments = [argument for value in script.values for argument in self._expanded(value, here)]
+                arguments = [argument for value in script.values for argument in self._expand_word(value, here)]
                 values = [argument.text for argument in arguments if argument.text is not None]
                 values = values if len(values) == len(arguments) else []
             except _AsksError:
@@ -263,11 +263,11 @@ class _Walk:
             if here.asks:
                 raise _AsksError
             self.names_file = bool(command.redirections)
-            arguments = [argument for word in command.words for argument in self._expanded(word, here)]
+            arguments = [argument for word in command.words for argument in self._expand_word(word, here)]
             plain = here.plain and all(argument.literal for argument in arguments)
             starts = here.starts
             if arguments[0].text == "cd":
-                starts = self._entered(arguments, here)
+                starts = self._enter_directory(arguments, here)
                 found = Reading.PLAIN
                 self.names_file = True
             else:
@@ -295,7 +295,7 @@ class _Walk:
         reading = Reading.ASKS
         if redirection.operator == "<" and not here.asks:
             try:
-                (argument,) = self._expanded(redirection.target, here)
+                (argument,) = self._expand_word(redirection.target, here)
                 self.shows_content = True
                 text = argument.text
                 if text is not None and self._is_below(text, here.starts) and not self._shows_secret(text, here.starts):
@@ -305,7 +305,7 @@ class _Walk:
         self.naming.add(part)
         self._note(part, reading)
 
-    def _entered(self, arguments: Sequence[_Argument], here: _Here) -> frozenset[str]:
+    def _enter_directory(self, arguments: Sequence[_Argument], here: _Here) -> frozenset[str]:
         """Return where the shell is behind a `cd`, by the path as it names it and over links."""
         words = [argument.text for argument in arguments]
         if len(words) != 2 or not here.enters or not words[1] or "CDPATH" in self.surroundings.environ:
@@ -321,7 +321,7 @@ class _Walk:
 
     # Words
 
-    def _expanded(self, word: Word, here: _Here) -> list[_Argument]:
+    def _expand_word(self, word: Word, here: _Here) -> list[_Argument]:
         """Return what the shell makes of a word.
 
         Raises:
@@ -648,7 +648,7 @@ def _is_known(word: Word) -> bool:
     return all(piece.kind in (PieceKind.TEXT, PieceKind.DIGITS) for piece in word.pieces)
 
 
-def _moved(here: _Here, starts: frozenset[str]) -> _Here:
+def _move_on(here: _Here, starts: frozenset[str]) -> _Here:
     if len(starts) > _MAX_STARTS:
         raise _AsksError
     return _Here(starts, here.variables, here.enters, here.plain, here.asks)

@@ -278,7 +278,7 @@ class Sandbox:
             raise ValueError(f"there is no sandbox: {self.reason}")
         network = allowed and self.network
         limits = {"RLIMIT_CORE": 0} if allowed else dict(_LIMITS)
-        spec = supervised(
+        spec = specify_command(
             ["/bin/sh", "-c", command], limits=limits, seconds=0 if allowed else SECONDS, alone=not allowed
         )
         repository = find_repository(self.directory)
@@ -297,7 +297,7 @@ class Sandbox:
         if self.kind is Kind.SEATBELT:
             profile = self._seatbelt_profile(
                 [*programs, *work, os.path.realpath(temporary)],
-                [] if allowed else self._executed(programs),
+                [] if allowed else self._program_folders(programs),
                 temporary,
                 hidden,
                 allowed=allowed,
@@ -313,15 +313,15 @@ class Sandbox:
                 unreadable = Path(temporary, "unreadable")
                 unreadable.touch(mode=0)
                 argv += [word for path in hidden for word in ("--ro-bind", str(unreadable), path)]
-            spec["argv"] = [*argv, *self._launched(command, allowed=allowed)]
+            spec["argv"] = [*argv, *self._launch_argv(command, allowed=allowed)]
             if self.keeps_programs and not allowed:
                 spec["launcher"] = build_launcher(platform.machine())
-                spec["programs"] = self._executed(programs)
+                spec["programs"] = self._program_folders(programs)
         else:
             spec["filter"] = build_filter(platform.machine(), landlock=self.version)
             spec["landlock"] = {
                 "version": self.version,
-                "executed": self._executed(programs),
+                "executed": self._program_folders(programs),
                 "read": [
                     *programs,
                     *work,
@@ -374,7 +374,7 @@ class Sandbox:
                     programs.append(str(folder))
         return programs
 
-    def _executed(self, programs: Iterable[str]) -> list[str]:
+    def _program_folders(self, programs: Iterable[str]) -> list[str]:
         """The folders of programs, without the project where it is below one of them."""
         project = find_project(self.directory)
         executed: list[str] = []
@@ -426,7 +426,7 @@ class Sandbox:
             argv += ["--bind", str(self.directory), str(self.directory)]
         return argv
 
-    def _launched(self, command: str, *, allowed: bool) -> list[str]:
+    def _launch_argv(self, command: str, *, allowed: bool) -> list[str]:
         """Return what follows what a sandbox of bubblewrap holds: it is closed, and the command started."""
         argv: list[str] = []
         launcher = self.keeps_programs and not allowed
@@ -456,7 +456,7 @@ class Sandbox:
         """Return what `sandbox-exec` allows, in its own language, closed by default."""
         started = ["(allow process-exec)"]
         if not allowed:
-            started = [f"(allow process-exec (subpath {_quoted(path)}))" for path in executed]
+            started = [f"(allow process-exec (subpath {_quote_path(path)}))" for path in executed]
         etc = files_of_system("/private/etc")
         written = [os.path.realpath(temporary), *([str(self.directory)] if allowed else [])]
         lines = [
@@ -466,24 +466,24 @@ class Sandbox:
             "(allow process-fork)",
             "(allow signal (target same-sandbox))",
             "(allow process-info* (target same-sandbox))",
-            *(f"(allow sysctl-read (sysctl-name {_quoted(name)}))" for name in _SYSCTLS),
-            *(f"(allow sysctl-read (sysctl-name-prefix {_quoted(name)}))" for name in _SYSCTL_PREFIXES),
+            *(f"(allow sysctl-read (sysctl-name {_quote_path(name)}))" for name in _SYSCTLS),
+            *(f"(allow sysctl-read (sysctl-name-prefix {_quote_path(name)}))" for name in _SYSCTL_PREFIXES),
             # Names of users and groups.
             '(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo"))',
             # The way to a file is resolved through the folders above it.
             "(allow file-read-metadata)",
             '(allow file-read* (literal "/"))',
-            *(f"(allow file-read* (subpath {_quoted(path)}))" for path in dict.fromkeys((*readable, *etc))),
-            *(f"(allow file-read* (literal {_quoted(path)}))" for path in _DEVICES),
+            *(f"(allow file-read* (subpath {_quote_path(path)}))" for path in dict.fromkeys((*readable, *etc))),
+            *(f"(allow file-read* (literal {_quote_path(path)}))" for path in _DEVICES),
             '(allow file-read* file-write* (subpath "/dev/fd"))',
-            f"(allow file-write-data (literal {_quoted(os.devnull)}))",
-            *(f"(allow file-write* (subpath {_quoted(path)}))" for path in written),
+            f"(allow file-write-data (literal {_quote_path(os.devnull)}))",
+            *(f"(allow file-write* (subpath {_quote_path(path)}))" for path in written),
         ]
         if allowed or own:
             git = map(os.path.realpath, self._settings_of_git())
-            lines += [f"(allow file-read* (subpath {_quoted(path)}))" for path in git]
+            lines += [f"(allow file-read* (subpath {_quote_path(path)}))" for path in git]
         # The last rule that matches counts.
-        lines += [f"(deny file-read-data (literal {_quoted(os.path.realpath(path))}))" for path in hidden]
+        lines += [f"(deny file-read-data (literal {_quote_path(os.path.realpath(path))}))" for path in hidden]
         if network:
             lines += ["(allow network*)", "(allow system-socket)", "(allow mach-lookup)"]
         return "\n".join(lines)
@@ -495,7 +495,7 @@ def files_of_system(folder: str) -> list[str]:
     return [f"{folder}/{name}" for name in _ETC if name not in hidden]
 
 
-def supervised(
+def specify_command(
     argv: list[str], *, limits: Mapping[str, int] | None = None, seconds: float = 0, alone: bool = False
 ) -> dict[str, Any]:
     """Return how the supervisor runs a command without a sandbox."""
@@ -619,6 +619,6 @@ def _tasks_of_user() -> int:
     return count
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -27,7 +27,7 @@ from pydantic_ai.exceptions import ModelRetry
 from pydantic_ai_harness.shell import CommandOutputEvent, Shell, ShellToolset
 from typing_extensions import override
 
-from wane.agent.sandbox.wall import Sandbox, supervised, supervisor_argv
+from wane.agent.sandbox.wall import Sandbox, specify_command, supervisor_argv
 
 MAX_WAIT: Final = 270.0
 """Seconds that a call may wait for its command."""
@@ -180,7 +180,7 @@ class _SandboxedToolset(ShellToolset[Any]):
     ) -> tuple[dict[str, Any], Mapping[str, str]]:
         environ = self._resolve_env() or {}
         if self._sandbox is None or (allowed and not self._sandbox.holds_allowed):
-            return supervised(["/bin/sh", "-c", command]), environ
+            return specify_command(["/bin/sh", "-c", command]), environ
         temporary = directory / "temporary"
         temporary.mkdir(mode=0o700)
         inert = not allowed and self._is_inert()

@@ -24,7 +24,7 @@ from wane.agent.tools.mcp import USER_FILE as MCP_FILE
 from wane.cli.chat.own_commands import custom_commands
 from wane.cli.terminal.glossary import show_words
 from wane.cli.terminal.tables import plain_table
-from wane.cli.terminal.text import counted, first_few, local_time, printable, short
+from wane.cli.terminal.text import count_noun, first_few, local_time, printable, short
 from wane.core.errors import ConfigError
 from wane.money import dollars
 from wane.prices import listed_prices
@@ -160,10 +160,10 @@ def _context(chat: Host, _: str) -> None:
     removed = [index for step in report.steps for index in step.removed]
     blocks = layout.view_blocks(_items(session), session.episodes, window, removed, done=False)
     table = picture.EpisodeTable(layout.rows(blocks, window.episodes, window.policy, done=False), _ROWS, labels)
-    chat.console.print(picture.titled("What the view holds, and what the next pass would leave", table))
+    chat.console.print(picture.add_title("What the view holds, and what the next pass would leave", table))
     if report.steps:
         steps = layout.step_table(report.steps, limit=_ROWS)
-        chat.console.print(picture.titled("What the next pass would evict, in this order", steps))
+        chat.console.print(picture.add_title("What the next pass would evict, in this order", steps))
     chat.console.print(picture.WindowPicture(blocks, window.budget_used, labels))
     chat.console.print(Text(printable(_outlook(session, report))))
     _warn_of_room(chat)
@@ -296,7 +296,7 @@ def _cost(chat: Host, _: str) -> None:
         chat.console.print("No model has been called yet.")
         return
     new = account.input_tokens - account.cache_read_tokens - account.cache_write_tokens
-    calls = counted(account.calls, "model call")
+    calls = count_noun(account.calls, "model call")
     where = (
         "in this session and in those that you went back or forward from"
         if chat.session.elsewhere
@@ -462,7 +462,7 @@ def session_table(infos: Sequence[SessionInfo], current: str | None) -> Renderab
     return table
 
 
-def chosen(infos: Sequence[SessionInfo], answer: str) -> str:
+def choose_id(infos: Sequence[SessionInfo], answer: str) -> str:
     """Return the id for a number in the table of sessions; any other answer is returned as it is."""
     if _is_number(answer) and 1 <= int(answer) <= len(infos):
         return infos[int(answer) - 1].id
@@ -476,12 +476,12 @@ def _is_number(text: str) -> bool:
 def _resume(chat: Host, text: str) -> None:
     infos = resumable(chat.store, chat.session.cwd)
     if text:
-        chat.resume(chat.store.find(chosen(infos, text)))
+        chat.resume(chat.store.find(choose_id(infos, text)))
         return
     _sessions(chat, "")
     if infos:
         prompt = "Resume which one? Its number or id, or nothing to stay here "
-        chat.offer(prompt, lambda answer: chat.resume(chat.store.find(chosen(infos, answer))))
+        chat.offer(prompt, lambda answer: chat.resume(chat.store.find(choose_id(infos, answer))))
 
 
 _FILES: Final = "files"
@@ -536,7 +536,7 @@ def _go_back(chat: Host, text: str) -> None:
             Text(f"Files stay as they are: {names}. `{_FILES}` after the number puts them back.", style="dim")
         )
     if commands:
-        calls = counted(commands, "call of a command or another tool", "calls of commands and other tools")
+        calls = count_noun(commands, "call of a command or another tool", "calls of commands and other tools")
         text = f"{calls} since then: what they changed is not known, and stays; git status shows it."
         chat.console.print(Text(text, style="dim"))
 

@@ -33,8 +33,8 @@ from wane.cli.chat.starting import check_options, choose_session, load_agent, op
 from wane.cli.chat.typed import ChatCompleter, Pastes, chat_keys, history_at, keyboard
 from wane.cli.failure import UsageError
 from wane.cli.terminal.answer import hanging
-from wane.cli.terminal.signals import INTERRUPT, handled
-from wane.cli.terminal.text import COLOURS, GREY, counted, cut, is_unicode, plain_console, printable, short
+from wane.cli.terminal.signals import INTERRUPT, handle_signals
+from wane.cli.terminal.text import COLOURS, GREY, count_noun, cut, is_unicode, plain_console, printable, short
 from wane.core.errors import WaneError
 from wane.strategies.registry import traits
 
@@ -128,7 +128,7 @@ class Chat:
 
         The prompt is there at once; what is typed before the agent has been loaded waits.
         """
-        with handled(INTERRUPT, self._interrupted):
+        with handle_signals(INTERRUPT, self._handle_interrupt):
             opening = asyncio.get_running_loop().create_task(self._open())
             try:
                 with self._prompt.input.raw_mode():  # between two prompts, too
@@ -364,7 +364,7 @@ class Chat:
                 for path in images:
                     self.console.print(Text(safe(f"(image {path})"), style="dim"))
                 command = self._custom(line)
-                prompt = line if command is None else command.filled(line.removeprefix(command.name).strip())
+                prompt = line if command is None else command.fill_arguments(line.removeprefix(command.name).strip())
                 self._narration.end(await self.session.run(prompt, self._narrate, images))
         finally:
             ticking.cancel()
@@ -406,7 +406,7 @@ class Chat:
     def _narrate(self, event: SessionEvent) -> None:
         self._narration.event(event)
         if self._activity is not None:
-            description = narration.called(event.tool, event.arguments) if isinstance(event, ToolCalled) else ""
+            description = narration.format_call(event.tool, event.arguments) if isinstance(event, ToolCalled) else ""
             self._activity.event(event, description)
         self._prompt.app.invalidate()
 
@@ -452,17 +452,17 @@ class Chat:
         """Return the open question as far as it fits above the prompt; its answers always do."""
         request = self._question.request
         assert request is not None
-        subject, choices = self._drawn(question_lines(request)), self._drawn(choice_lines(request))
+        subject, choices = self._draw_lines(question_lines(request)), self._draw_lines(choice_lines(request))
         most = max(_FEWEST_ROWS, rows - len(choices) - _ROWS_BELOW)
         if len(subject) > most:
-            left_out = counted(len(subject) - most + 1, "more line")
+            left_out = count_noun(len(subject) - most + 1, "more line")
             subject = [*subject[: most - 1], f"  ({left_out}; Ctrl-O shows all)"]
         fragments: list[tuple[str, str]] = []
         for line in (*subject, *choices):
             fragments += [(style, text) for style, text, *_ in to_formatted_text(ANSI(f"{line}\n"))]
         return fragments
 
-    def _drawn(self, lines: Iterable[Text]) -> list[str]:
+    def _draw_lines(self, lines: Iterable[Text]) -> list[str]:
         with self.console.capture() as captured:
             for line in lines:
                 self.console.print(hanging(line))
@@ -518,7 +518,7 @@ class Chat:
         for warning in warnings:
             self.console.print(Text(safe(warning), style="yellow"))
 
-    def _interrupted(self) -> None:
+    def _handle_interrupt(self) -> None:
         """Handle Ctrl-C as a signal: from another process, or when there is no prompt."""
         if self._prompt.app.is_running:
             self._prompt.app.key_processor.feed(KeyPress(Keys.ControlC))

@@ -33,7 +33,7 @@ from wane.agent.events import (
 from wane.agent.tools import EDIT_TOOLS, SHELL_TOOL
 from wane.cli.chat.questions import answer_line
 from wane.cli.terminal.answer import AnswerStream
-from wane.cli.terminal.text import counted, cut, printable, short
+from wane.cli.terminal.text import count_noun, cut, printable, short
 from wane.conversation.events import BudgetChosen, BudgetUnmet, EpisodeClosed, EpisodeOpened, PassRan, StrategyActed
 from wane.core import DELIMITER
 from wane.core.report import brief
@@ -143,8 +143,8 @@ class Narration:
             error = result.error.removeprefix(f"{known}; ") if known else result.error
             self._write(Text(safe(f"{error[:1].upper()}{error[1:]}"), style="red"))
         if result.spent.calls:
-            calls = counted(result.spent.calls, "model call")
-            self._write(Text(f"{calls}, {spent(result.spent)}", style="dim"))
+            calls = count_noun(result.spent.calls, "model call")
+            self._write(Text(f"{calls}, {format_usage(result.spent)}", style="dim"))
 
     def show_answer(self, request: ApprovalRequest, approval: Approval) -> None:
         style = "dim" if approval.allowed else "yellow"
@@ -171,24 +171,26 @@ class Narration:
                 self._latest = call_id
                 if self._plan.read(tool, arguments):
                     return Text("\n".join(plan_lines(self._plan, marks)), style="cyan")
-                return Text(f"{marks.tool} {called(tool, arguments)}", style="cyan")
+                return Text(f"{marks.tool} {format_call(tool, arguments)}", style="cyan")
             case ToolReturned(call_id, tool, result, failed) if tool != DELIMITER or failed:
                 # A result names its tool if it does not belong to the call right above it.
-                return self._returned(tool, result, failed, "" if call_id == self._latest else f"{printable(tool)}: ")
+                return self._format_result(
+                    tool, result, failed, "" if call_id == self._latest else f"{printable(tool)}: "
+                )
             case EpisodeOpened(episode) if episode.name is not None:
-                line = f"{marks.opened} {TYPES[episode.type.value]} {_named(episode.name)}"
+                line = f"{marks.opened} {TYPES[episode.type.value]} {_format_name(episode.name)}"
                 if episode.dependencies:
-                    line += f" (on {', '.join(map(_named, episode.dependencies))})"
+                    line += f" (on {', '.join(map(_format_name, episode.dependencies))})"
                 return Text(line, style="magenta")
             case EpisodeClosed(episode) if episode.name is not None:
-                line = f"{marks.closed} {_named(episode.name)}"
+                line = f"{marks.closed} {_format_name(episode.name)}"
                 if episode.given_up:
                     line += " abandoned"
                 if episode.description:
                     line += f": {printable(episode.description)}"
                 return Text(line, style="magenta")
             case PassRan(report) if report.tokens_after < report.tokens_before:
-                freed = counted(report.tokens_before - report.tokens_after, "token")
+                freed = count_noun(report.tokens_before - report.tokens_after, "token")
                 state = f"the view holds {report.tokens_after:,} of {report.budget_used:,}"
                 return Text(f"{marks.evicted} evicted {freed}; {state}", style="yellow")
             case StrategyActed(strategy, _, _, before, after):
@@ -207,7 +209,7 @@ class Narration:
                 return Text(f"{marks.evicted} {printable(report.shortfall)}", style="yellow")
         return None
 
-    def _returned(self, tool: str, result: str, failed: bool, name: str) -> Text:
+    def _format_result(self, tool: str, result: str, failed: bool, name: str) -> Text:
         if failed and isinstance(data := _json(result), dict) and (error := data.get("error")):
             # What was wrong with the arguments is a list, an entry for each.
             wrong = [
@@ -223,7 +225,7 @@ class Narration:
         if above or any(len(line) > _MAX_OUTPUT for line in lines):
             self._folded = lines
         if above:
-            lines = [f"({counted(above, 'line')} above; Ctrl-O shows all)", *lines[above:]]
+            lines = [f"({count_noun(above, 'line')} above; Ctrl-O shows all)", *lines[above:]]
         body = "\n    ".join(cut(safe(line), _MAX_OUTPUT) for line in lines)
         return Text(f"  {self._marks.result} {name}{body}", style=style)
 
@@ -233,7 +235,9 @@ class Narration:
             self._write(Text(f"    {safe(line)}", style=_DIFF_STYLES.get(line[:1], "")))
         if len(lines) > MAX_CHANGED:
             self._folded = lines
-            self._write(Text(f"    ({counted(len(lines) - MAX_CHANGED, 'more line')}; Ctrl-O shows all)", style="dim"))
+            self._write(
+                Text(f"    ({count_noun(len(lines) - MAX_CHANGED, 'more line')}; Ctrl-O shows all)", style="dim")
+            )
 
     def _new_file(self, arguments: str) -> None:
         content = _member(arguments, "content")
@@ -261,7 +265,7 @@ class OutputTail:
         lines = [line.rstrip("\r").rpartition("\r")[2] for line in (*self._lines, self._rest) if line][-MAX_LINES:]
         above = self._count - len(self._lines)
         if above:
-            lines.insert(0, f"({counted(above, 'line')} above)")
+            lines.insert(0, f"({count_noun(above, 'line')} above)")
         return [f"    {safe(line)}" for line in lines]
 
 
@@ -280,7 +284,7 @@ def safe(text: str, keep: str = "\t") -> str:
     return printable(text, keep=keep)
 
 
-def called(tool: str, arguments: str) -> str:
+def format_call(tool: str, arguments: str) -> str:
     """Return a call on one line: a single argument alone, several as `name=value` pairs.
 
     Of a change, it shows only the path, because the diff shows everything else.
@@ -313,7 +317,7 @@ def _member(raw: str, name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _named(name: str) -> str:
+def _format_name(name: str) -> str:
     return printable(brief(name))
 
 
@@ -332,8 +336,8 @@ def footer(session: AgentSession, columns: int = 0) -> str:
         episode = f"{TYPES[active.type.value]} {printable(brief(active.name or ''))}"
     cost = account.brief if account.calls else ""
     fitting = (
-        [spent(account), fill, episode, model],
-        [spent(account), fill, episode],
+        [format_usage(account), fill, episode, model],
+        [format_usage(account), fill, episode],
         [cost, fill, episode],
         [cost, fill],
     )
@@ -345,7 +349,7 @@ def footer(session: AgentSession, columns: int = 0) -> str:
     return line
 
 
-def spent(account: Account) -> str:
+def format_usage(account: Account) -> str:
     """Return the usage so far: `↑12.3k ↓1.2k R10k W2.0k $0.42`. A figure that is 0 is left out."""
     figures = (
         ("↑", account.input_tokens),
@@ -408,7 +412,7 @@ class Activity:
         frame = frames[int(at * _FRAMES_A_SECOND) % len(frames)]
         spent = self.now.minus(self.before)
         used = f"  ↑{short(spent.input_tokens)} ↓{short(spent.output_tokens)}" if spent.calls else ""
-        tail = f"  {elapsed(at - self.began)}{used}  {HINT}"
+        tail = f"  {format_duration(at - self.began)}{used}  {HINT}"
         room = columns - 1 - len(frame) - 1 - len(tail)
         if room < _NARROWEST:
             tail = f"  {HINT}"
@@ -416,7 +420,7 @@ class Activity:
         return f"{frame} {cut(self.doing, room)}{tail}"
 
 
-def elapsed(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a duration: `7s`, `2m 05s`, `1h 02m`."""
     minutes, seconds = divmod(int(seconds), 60)
     if not minutes:

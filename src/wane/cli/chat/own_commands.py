@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from wane.agent.config import project_of, user_file
-from wane.agent.sandbox.wall import supervised, supervisor_argv
+from wane.agent.sandbox.wall import specify_command, supervisor_argv
 from wane.agent.secrets import read_of_project
 from wane.agent.tools import ripgrep
 
@@ -38,7 +38,7 @@ class CustomCommand:
     help: str
     text: str
 
-    def filled(self, arguments: str) -> str:
+    def fill_arguments(self, arguments: str) -> str:
         """Return what it sends, with the arguments in place of `$ARGUMENTS` and `$1` to `$9`, or else after it."""
         words = arguments.split()
 
@@ -119,7 +119,7 @@ async def run_own(command: str, directory: Path, on_output: Callable[[str], obje
     # By the supervisor, which ends the command if this program is killed.
     shell = ["/bin/sh", "-c", command] if os.name == "posix" else [os.environ.get("COMSPEC", "cmd.exe"), "/c", command]
     process = await asyncio.create_subprocess_exec(
-        *(supervisor_argv(supervised(shell)) if os.name == "posix" else shell),
+        *(supervisor_argv(specify_command(shell)) if os.name == "posix" else shell),
         cwd=directory,
         env=ripgrep.undone(os.environ),
         stdin=asyncio.subprocess.PIPE,

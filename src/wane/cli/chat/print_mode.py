@@ -19,8 +19,8 @@ from wane.agent.options import CHOOSE
 from wane.cli import failure
 from wane.cli.chat.starting import check_options, open_session
 from wane.cli.failure import UsageError
-from wane.cli.terminal.signals import END, INTERRUPT, handled
-from wane.cli.terminal.text import counted, printable, say, write_json
+from wane.cli.terminal.signals import END, INTERRUPT, handle_signals
+from wane.cli.terminal.text import count_noun, printable, say, write_json
 from wane.conversation.events import BudgetChosen, BudgetUnmet
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class _Refusals:
 
     def describe(self) -> str:
         kinds = {Effect.COMMAND: "command", Effect.TOOL: "MCP call", Effect.WRITE: "file change"}
-        actions = " and ".join(counted(count, kinds[effect]) for effect, count in sorted(self.effects.items()))
+        actions = " and ".join(count_noun(count, kinds[effect]) for effect, count in sorted(self.effects.items()))
         verb = "was" if self.effects.total() == 1 else "were"
         return f"{actions} {verb} refused because nobody could be asked for approval; --allow or -y/--yolo allows them"
 
@@ -122,7 +122,7 @@ async def _run(session: AgentSession, prompt: str, options: AgentOptions, refusa
         say(warning)
     output.begin()
     # After a signal, what has happened is recorded, and the result is still printed.
-    with handled(INTERRUPT + END, session.cancel):
+    with handle_signals(INTERRUPT + END, session.cancel):
         result = await session.run(prompt, output.event, images_in(options.prompt or "", session.cwd))
     output.end(result)
     if result.fault is not None and result.fault.kind in ("outage", "quota"):

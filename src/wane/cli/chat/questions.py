@@ -14,7 +14,7 @@ from typing import Final
 from rich.text import Text
 
 from wane.agent.approval.permissions import EVERYTHING, Approval, ApprovalRequest, Effect, Scope
-from wane.cli.terminal.text import counted, printable
+from wane.cli.terminal.text import count_noun, printable
 
 MAX_LINES: Final = 60
 """Lines of a command or a diff to show."""
@@ -51,24 +51,24 @@ def question_lines(request: ApprovalRequest) -> Iterator[Text]:
     match request.effect:
         case Effect.COMMAND:
             yield Text("The agent wants to run:", style=bold)
-            yield from _bounded(request.subject, {})
+            yield from _bound_lines(request.subject, {})
             if request.detail:
                 yield Text(printable(request.detail), style="dim")
         case Effect.WRITE:
             yield Text(f"The agent wants to change {printable(request.subject)}:", style=bold)
-            yield from _bounded(request.detail, {"+": "green", "-": "red"})
+            yield from _bound_lines(request.detail, {"+": "green", "-": "red"})
         case Effect.TOOL:
             yield Text(f"The agent wants to call {printable(request.subject)}:", style=bold)
-            yield from _bounded(request.detail, {})
+            yield from _bound_lines(request.detail, {})
         case Effect.REPOSITORY:
             yield Text(
                 f"Settings or hooks of the repository in {printable(request.subject)} may start programs:", style=bold
             )
-            yield from _bounded(request.detail, {})
+            yield from _bound_lines(request.detail, {})
     number, of = request.number
     if request.part:
         yield Text(f"Part {number} of the {of} that need approval:", style=bold)
-        yield from _bounded(request.part, {})
+        yield from _bound_lines(request.part, {})
     if request.parts:
         yield Text("Its parts:", style=bold)
         for part in request.parts:
@@ -77,7 +77,7 @@ def question_lines(request: ApprovalRequest) -> Iterator[Text]:
                 continue
             always = ""
             if request.unsettled > 1 and not request.covers_line:  # the menu has no room for what "always" covers
-                always = f"  (always: {covered(part.rule)})" if part.rule else "  (asked for each time)"
+                always = f"  (always: {describe_rule(part.rule)})" if part.rule else "  (asked for each time)"
             yield Text.assemble(("  asks     ", "yellow"), printable(part.text), (always, "dim"))
 
 
@@ -94,7 +94,7 @@ def answer_line(request: ApprovalRequest, approval: Approval) -> str:
         subject = f"changes of {subject}"
     elif request.effect is Effect.REPOSITORY:
         subject = f"the settings of the repository in {subject}"
-    rule = "" if request.unsettled > 1 or not request.rules else covered(request.rules[0])
+    rule = "" if request.unsettled > 1 or not request.rules else describe_rule(request.rules[0])
     if approval.scope is Scope.EACH:
         return f"asked about each part of {subject}"
     if approval.scope is Scope.EVERYTHING:
@@ -105,7 +105,7 @@ def answer_line(request: ApprovalRequest, approval: Approval) -> str:
     return f"{refused} ({printable(approval.reason.removeprefix(_SAYS))})" if approval.reason else refused
 
 
-def covered(rule: str) -> str:
+def describe_rule(rule: str) -> str:
     """Return in words what a rule covers."""
     if rule.startswith("="):
         return "exactly this text"
@@ -127,7 +127,7 @@ def _menu(request: ApprovalRequest) -> Iterator[tuple[str, str]]:
     several = request.unsettled > 1
     yield "y", "yes, this whole line, once" if request.parts else "yes, once"
     if request.rules:
-        shown = "exactly this line" if request.covers_line else covered(request.rules[0])
+        shown = "exactly this line" if request.covers_line else describe_rule(request.rules[0])
         always = "always, as shown above," if several and not request.covers_line else f"always: {shown},"
         yield "a", f"{always} until the session ends"
         yield "p", f"{always} in this project for good"
@@ -136,16 +136,16 @@ def _menu(request: ApprovalRequest) -> Iterator[tuple[str, str]]:
         yield "e", "ask about each part"
     yield "n", "no"
     if request.rules and not several:
-        yield "v", f"never: {covered(request.rules[0])}, in this project for good"
+        yield "v", f"never: {describe_rule(request.rules[0])}, in this project for good"
 
 
-def _bounded(text: str, styles: dict[str, str]) -> Iterator[Text]:
+def _bound_lines(text: str, styles: dict[str, str]) -> Iterator[Text]:
     lines = text.rstrip("\n").split("\n")
     for line in lines[:MAX_LINES]:
         headed = bool(styles) and line.startswith(("+++", "---", "@@"))
         yield Text(f"  {printable(line, keep=chr(9))}", style="dim" if headed else styles.get(line[:1], ""))
     if len(lines) > MAX_LINES:
-        yield Text(f"  ({counted(len(lines) - MAX_LINES, 'more line')})", style="dim")
+        yield Text(f"  ({count_noun(len(lines) - MAX_LINES, 'more line')})", style="dim")
 
 
 class Asking:
@@ -180,13 +180,13 @@ class Asking:
         """Take a digit as the answer; False if it answers nothing, or nobody can have read the question yet."""
         if self.request is None or asyncio.get_running_loop().time() < self._readable_at:
             return False
-        return digit in _numbered(self.request) and self.take(digit)
+        return digit in _number_answers(self.request) and self.take(digit)
 
     def take(self, line: str) -> bool:
         """Take a line as the answer; False if it is an answer that the question does not offer."""
         assert self.request is not None
         word = line.strip().lower()
-        key = _numbered(self.request).get(word, _SPELLED.get(word, word))
+        key = _number_answers(self.request).get(word, _SPELLED.get(word, word))
         if key not in _ANSWERS and not word.isdecimal():
             self.answer(Approval(allowed=False, reason=f"{_SAYS}{line}"))
             return True
@@ -200,6 +200,6 @@ class Asking:
         self._answer.set_result(approval)
 
 
-def _numbered(request: ApprovalRequest) -> dict[str, str]:
+def _number_answers(request: ApprovalRequest) -> dict[str, str]:
     """Return the answers' letters by their digits."""
     return {str(number): key for number, (key, _) in enumerate(_menu(request), start=1)}

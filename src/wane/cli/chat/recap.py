@@ -10,9 +10,9 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolRetu
 from rich.text import Text
 
 from wane.agent.turns import UserTurn, turns_of
-from wane.cli.chat.narration import called
+from wane.cli.chat.narration import format_call
 from wane.cli.terminal.answer import AnswerText
-from wane.cli.terminal.text import counted, cut, local_time, printable, short
+from wane.cli.terminal.text import count_noun, cut, local_time, printable, short
 from wane.core import DELIMITER
 from wane.formats.pydantic_ai import raw_arguments
 from wane.journal import MessageRecord, PassRecord, ReminderRecord
@@ -41,8 +41,8 @@ def recap_lines(session: AgentSession) -> list[Text | AnswerText]:
     passes = sum(isinstance(record, PassRecord) for record in records)
     used = records[-1].at if records else None
     figures = [
-        counted(len(turns), "turn"),
-        counted(passes, "pass", "passes"),
+        count_noun(len(turns), "turn"),
+        count_noun(passes, "pass", "passes"),
         f"view {short(session.tokens)}/{short(session.window.budget_used)}",
     ]
     if used is not None:
@@ -50,7 +50,7 @@ def recap_lines(session: AgentSession) -> list[Text | AnswerText]:
     lines: list[Text | AnswerText] = [Text("  ".join(figures), style="dim")]
     earlier = len(turns) - SHOWN_TURNS
     if earlier > 0:
-        lines.append(Text(f"({counted(earlier, 'earlier turn')}; /rewind lists them)", style="dim"))
+        lines.append(Text(f"({count_noun(earlier, 'earlier turn')}; /rewind lists them)", style="dim"))
     for turn in turns[-SHOWN_TURNS:]:
         lines += _turn_lines(turn)
     # A request without an answer, or an answer that broke off.
@@ -84,7 +84,7 @@ def _turn_lines(turn: UserTurn) -> Iterator[Text | AnswerText]:
 
 def _call_line(calls: list[ToolCallPart]) -> Iterator[Text]:
     if len(calls) == 1:
-        yield Text(f"  {called(calls[0].tool_name, raw_arguments(calls[0]) or '{}')}", style="dim")
+        yield Text(f"  {format_call(calls[0].tool_name, raw_arguments(calls[0]) or '{}')}", style="dim")
     elif calls:
         tools = Counter(printable(call.tool_name) for call in calls)
         names = ", ".join(f"{tool} ({number})" if number > 1 else tool for tool, number in tools.items())
@@ -105,7 +105,7 @@ def log_lines(session: AgentSession) -> list[str]:
                             reason = verdict.removeprefix(_REFUSED).partition(". ")[0]
                             lines.append(f"mark refused: {printable(reason)}")
             case PassRecord():
-                freed = counted(record.tokens_before - record.tokens_after, "token")
+                freed = count_noun(record.tokens_before - record.tokens_after, "token")
                 lines.append(f"pass: {freed} evicted, {record.tokens_after:,} of {record.budget_used:,} left in view")
             case ReminderRecord():
                 lines.append("reminder: the model was asked to mark its work as episodes")

@@ -43,14 +43,14 @@ def choose_session(options: AgentOptions) -> AgentOptions:
         return options
     from prompt_toolkit import PromptSession
 
-    from wane.cli.chat.commands import chosen, resumable, session_table
+    from wane.cli.chat.commands import choose_id, resumable, session_table
 
     infos = resumable(session_store(), options.cwd)
     if not infos:
         raise UsageError("this directory has no session to resume; start one with: wane")
     plain_console().print(session_table(infos, None))
     answer = PromptSession[str]().prompt("Resume which one? ").strip()
-    return replace(options, resume=chosen(infos, answer) or infos[0].id)
+    return replace(options, resume=choose_id(infos, answer) or infos[0].id)
 
 
 def check_options(options: AgentOptions) -> tuple[Settings, Path | None]:

@@ -22,7 +22,7 @@ from typing_extensions import override
 from wane.agent.repositories import RepositoryGuard
 from wane.agent.sandbox.own_git import OwnGit
 from wane.agent.sandbox.wall import find_sandbox
-from wane.cli.terminal.text import counted
+from wane.cli.terminal.text import count_noun
 
 if TYPE_CHECKING:
     from prompt_toolkit.buffer import Buffer
@@ -102,7 +102,7 @@ def project_paths(directory: Path, trusted: str = "") -> list[str]:
     if RepositoryGuard(directory, os.environ, trusted, git.ask).opens(directory, False):
         with suppress(TimeoutError):
             (listed,) = git.ask_all(("ls-files", "-z", "--cached", "--others", "--exclude-standard"))
-    files: Iterable[str] = _walked(directory) if listed is None else filter(None, listed.split("\0"))
+    files: Iterable[str] = _walk_files(directory) if listed is None else filter(None, listed.split("\0"))
     paths: dict[str, None] = {}
     for file in files:
         parts = file.split("/")
@@ -120,14 +120,14 @@ class Pastes:
     def __init__(self) -> None:
         self._texts: list[str] = []
 
-    def folded(self, text: str) -> str:
+    def fold_paste(self, text: str) -> str:
         """Return what the line shows of a pasted text: the text, or the mark of a long one."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.rstrip("\n").count("\n") + 1
         if lines <= MAX_PASTED_LINES and len(text) <= MAX_PASTED_CHARS:
             return text
         self._texts.append(text)
-        size = counted(lines, "line") if lines > 1 else f"{len(text):,} characters"
+        size = count_noun(lines, "line") if lines > 1 else f"{len(text):,} characters"
         return f"[Pasted #{len(self._texts)}: {size}]"
 
     def full(self, line: str) -> str:
@@ -261,7 +261,7 @@ def chat_keys(chat: Host) -> KeyBindings:
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text(chat.pastes.folded(event.data))
+        event.current_buffer.insert_text(chat.pastes.fold_paste(event.data))
 
     @keys.add("backspace")
     def _(event: KeyPressEvent) -> None:
@@ -280,7 +280,7 @@ def chat_keys(chat: Host) -> KeyBindings:
     return keys
 
 
-def _walked(directory: Path) -> Iterator[str]:
+def _walk_files(directory: Path) -> Iterator[str]:
     for folder, folders, files in os.walk(directory):
         folders[:] = [name for name in folders if name not in _SKIPPED]
         for name in files:

@@ -18,7 +18,7 @@ from wane.cli import failure
 from wane.cli.commands import DemoCommandOptions
 from wane.cli.failure import need_agent
 from wane.cli.terminal.program import program
-from wane.cli.terminal.signals import END, handled
+from wane.cli.terminal.signals import END, handle_signals
 from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import plain_console, printable, say
 from wane.journal import SessionStore, default_root
@@ -44,7 +44,7 @@ def run_demo(command: DemoCommandOptions) -> int:
 
     async def run(show: LineShow | LiveShow) -> Summary:
         # `kill` ends it as Ctrl-C does, so that its directory is removed.
-        with handled(END, partial(signal.raise_signal, signal.SIGINT)):
+        with handle_signals(END, partial(signal.raise_signal, signal.SIGINT)):
             return await play(options, show)
 
     with ExitStack() as stack:

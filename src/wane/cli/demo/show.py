@@ -18,7 +18,7 @@ from typing_extensions import override
 from wane.agent.session import AgentSession
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Band, Role, WindowPicture
-from wane.cli.terminal.text import counted, is_unicode, printable
+from wane.cli.terminal.text import count_noun, is_unicode, printable
 from wane.core import FitReport, Kind
 from wane.scripted.demo.mind import Decision
 from wane.scripted.demo.moves import Task
@@ -57,14 +57,14 @@ class LineShow(Show):
         self._say(f"strategy {options.strategy}, budget {options.budget:,} tokens, session {session.id}")
 
     @override
-    def evicted(self, report: FitReport) -> None:
+    def show_pass(self, report: FitReport) -> None:
         self._passes += 1
         self._say(f"  pass {self._passes}: {_pass_text(report)}")
 
     @override
     def task_ends(self, result: TaskResult) -> None:
         verdict = "passed" if result.passed else "FAILED"
-        counts = f"{counted(result.model_calls, 'model call')}, {counted(result.input_tokens, 'token')} in"
+        counts = f"{count_noun(result.model_calls, 'model call')}, {count_noun(result.input_tokens, 'token')} in"
         self._say(f"task {result.number:2}/{self._tasks} {verdict}  {result.title}  ({counts})")
 
     def _say(self, text: str) -> None:
@@ -98,13 +98,13 @@ class LiveShow(Show):
         self._draw()
 
     @override
-    def evicted(self, report: FitReport) -> None:
+    def show_pass(self, report: FitReport) -> None:
         # For the picture at the next request.
         self._scene.report = report
         self._scene.log.append(Text(f" pass {_pass_text(report)}", style="bold yellow"))
 
     @override
-    async def exchanged(self, request: Request, decision: Decision | None) -> None:
+    async def show_exchange(self, request: Request, decision: Decision | None) -> None:
         scene = self._scene
         if decision is None:
             scene.log.append(Text(" the model is asked for a summary", style="bold yellow"))

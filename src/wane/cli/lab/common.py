@@ -15,10 +15,10 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from wane.cli.failure import UsageError
-from wane.cli.lab.reading import located
+from wane.cli.lab.reading import locate_session
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.tables import plain_table
-from wane.cli.terminal.text import counted, first_few, plain_console, printable, say, write_json
+from wane.cli.terminal.text import count_noun, first_few, plain_console, printable, say, write_json
 from wane.core import Kind
 from wane.lab.readers import Gathered, gather, shown_path
 from wane.lab.readers.gathering import FileReader
@@ -63,7 +63,7 @@ def gathered_from(
 ) -> Gathered:
     """Read the sessions that a command line names, and say which ones it names repeatedly; see `gather`."""
     keep_prices()
-    paths, progress = [located(name) for name in names], bar.stage("Reading")
+    paths, progress = [locate_session(name) for name in names], bar.stage("Reading")
     gathered = gather(
         paths,
         options.format,
@@ -76,7 +76,7 @@ def gathered_from(
     if gathered.repeated:
         verb = "is" if len(gathered.repeated) == 1 else "are"
         files = first_few([shown_path(path) for path in gathered.repeated], NAMED)
-        say(f"{counted(len(gathered.repeated), 'file')} {verb} named more than once, and read once: {files}")
+        say(f"{count_noun(len(gathered.repeated), 'file')} {verb} named more than once, and read once: {files}")
     return gathered
 
 
@@ -103,11 +103,11 @@ def held_by_kind(items: Iterable[tuple[Kind, int]], overhead: int = 0) -> str:
         total += tokens
         if kind is Kind.NOTICE:
             notices += tokens
-    text = f"{rounded(total)} {'token' if total == 1 else 'tokens'}"
+    text = f"{round_tokens(total)} {'token' if total == 1 else 'tokens'}"
     if notices:
-        text += f" ({rounded(notices)} of them notices)"
+        text += f" ({round_tokens(notices)} of them notices)"
     if overhead:
-        text += f" and {rounded(overhead)} of system prompt and tools"
+        text += f" and {round_tokens(overhead)} of system prompt and tools"
     return text
 
 
@@ -118,10 +118,10 @@ def problem_lines(sessions: Iterable[RecordedSession]) -> list[str]:
         for problem in session.problems:
             line = "" if problem.line is None else f", line {problem.line}"
             problems.append(f"{session.name}{line}: {problem.what}")
-    return named_lines("could not be read and left out", counted(len(problems), "thing"), problems)
+    return named_lines("could not be read and left out", count_noun(len(problems), "thing"), problems)
 
 
-def rounded(tokens: float) -> str:
+def round_tokens(tokens: float) -> str:
     """Return tokens as people would say them: 940, 66k, 2.6M."""
     if tokens < 1000:
         return f"{tokens:.0f}"

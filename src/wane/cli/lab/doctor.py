@@ -20,11 +20,11 @@ from wane.cli.lab.common import (
     print_json,
     print_lines,
     problem_lines,
-    rounded,
+    round_tokens,
 )
 from wane.cli.lab.reading import sessions_here
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, first_few, local_time, printable, say, write_json
+from wane.cli.terminal.text import count_noun, first_few, local_time, printable, say, write_json
 from wane.lab.cache.examining import ExaminedSession, Examiner
 from wane.lab.cache.rewrites import Examination, Rewrite, totals_by_cause
 from wane.lab.file_store import FileStore
@@ -48,7 +48,7 @@ def run_doctor(options: DoctorOptions) -> int:
     check_report(options.report)
     names = options.sessions or [path for path, _ in sessions_here(Path.cwd())]
     if not options.sessions:
-        say(f"{counted(len(names), 'session')} of this directory, of any agent")
+        say(f"{count_noun(len(names), 'session')} of this directory, of any agent")
     store = FileStore(None if options.afresh else cache_folder(os.environ, Path.home()) / "doctor.sqlite")
     keep_prices()
     with Bar() as bar, Examiner(store, options.format, options.max_unpacked, options.workers) as examiner:
@@ -62,7 +62,7 @@ def run_doctor(options: DoctorOptions) -> int:
     else:
         print_lines([PURPOSES["doctor"], ""])
         if copies:
-            print_lines([f"{counted(copies, 'session')} left out: Wane's proxy recorded the same requests."])
+            print_lines([f"{count_noun(copies, 'session')} left out: Wane's proxy recorded the same requests."])
         _print(examinations, gathered, full=options.full)
     if options.report is not None:
         from wane.lab.report import write_doctor_report
@@ -114,7 +114,7 @@ def _run_live(options: DoctorOptions) -> int:
         write_json({"sessions": [{"name": entry["id"], "rewritten": entry["rewritten"]} for entry in sessions]})
         return failure.OK
     requests = sum(entry["requests"] for entry in sessions)
-    print_lines([f"{counted(len(sessions), 'session')} in memory, with {counted(requests, 'request')}.", ""])
+    print_lines([f"{count_noun(len(sessions), 'session')} in memory, with {count_noun(requests, 'request')}.", ""])
     if totals:
         _print_causes(totals)
         print_lines(["wane doctor SESSION has each request, with what changed."], style="dim")
@@ -143,28 +143,30 @@ def _read_lines(examinations: Sequence[Examination], gathered: Gathered) -> list
     others = [examination for examination in examinations if not examination.compared]
     single = sum(entry.requests + entry.without_usage <= 1 for entry in others)
     unknown = [entry.session.name for entry in others if entry.requests + entry.without_usage > 1]
-    compared = f"{counted(sum(entry.compared for entry in known), 'request')} compared with the one before"
-    lines = [f"{counted(len(known), 'session')}, those of sub-agents included: {compared}."]
+    compared = f"{count_noun(sum(entry.compared for entry in known), 'request')} compared with the one before"
+    lines = [f"{count_noun(len(known), 'session')}, those of sub-agents included: {compared}."]
     if again := sum(len(entry.rewrites) for entry in known):
-        tokens = rounded(sum(entry.tokens for entry in known))
+        tokens = round_tokens(sum(entry.tokens for entry in known))
         rewrites = [rewrite for entry in known for rewrite in entry.rewrites]
         fewer = any(rewrite.explanation.cause is Cause.COMPACTION for rewrite in rewrites)  # its summary is new
         most = "at most " if fewer else ""
-        lines.append(f"{counted(again, 'request')} paid again for {most}{tokens} tokens that the provider had cached.")
+        lines.append(
+            f"{count_noun(again, 'request')} paid again for {most}{tokens} tokens that the provider had cached."
+        )
     recording = [entry for entry in known if entry.written]
     written = sum(entry.written for entry in recording)
     rewritten = sum(entry.tokens for entry in recording)
     if rewritten:
-        most = f"at most {rounded(rewritten)} ({share(min(1.0, rewritten / written))}) were written again"
-        where = f", in the {len(recording)} of {counted(len(known), 'session')} that recorded writes"
+        most = f"at most {round_tokens(rewritten)} ({share(min(1.0, rewritten / written))}) were written again"
+        where = f", in the {len(recording)} of {count_noun(len(known), 'session')} that recorded writes"
         where = where if len(recording) < len(known) else ""
-        lines.append(f"Of the {rounded(written)} tokens written to a cache, {most}{where}.")
+        lines.append(f"Of the {round_tokens(written)} tokens written to a cache, {most}{where}.")
     if without := sum(entry.without_usage for entry in known):
-        lines.append(f"{counted(without, 'call')} recorded no usage: what was paid again there is not known.")
+        lines.append(f"{count_noun(without, 'call')} recorded no usage: what was paid again there is not known.")
     if single:
-        lines.append(f"Nothing to compare in {counted(single, 'session')} of a single request.")
+        lines.append(f"Nothing to compare in {count_noun(single, 'session')} of a single request.")
     if unknown:
-        sessions = counted(len(unknown), "session")
+        sessions = count_noun(len(unknown), "session")
         lines.append(f"Not known for {sessions} that recorded no cache reads: {first_few(unknown, 3)}.")
     skipped = [f"skipped: {printable(file.why)}" for file in gathered.unread]
     return [*lines, *problem_lines(entry.session for entry in examinations), *skipped]
@@ -177,14 +179,14 @@ def _print_causes(totals: Mapping[Cause, CauseTotals]) -> None:
     for cause, total in largest_first:
         known_by = ", ".join(sorted(certainty for certainty in total.certainty if certainty != Certainty.UNKNOWN))
         extra = say_cost({cause: total}) or "-"
-        cells = (f"{total.requests:,}", rounded(total.tokens), share(total.tokens / everything), extra)
+        cells = (f"{total.requests:,}", round_tokens(total.tokens), share(total.tokens / everything), extra)
         rows.append([cause.label, *cells, known_by or "-"])
     print_figures(["cause", "requests", "tokens", "share", "dollars more", "known by"], rows, ["known by"])
     priced = sum(total.priced for total in totals.values())
     requests = sum(total.requests for total in totals.values())
     print_lines([""])
     if 0 < priced < requests:
-        over = f"for {priced:,} of the {counted(requests, 'request')}"
+        over = f"for {priced:,} of the {count_noun(requests, 'request')}"
         print_lines([f"{say_cost(totals)} in all, {over}: no price is known for the others."])
     print_lines([_certainty_line(totals, everything), ""])
     print_lines(f"{cause.label}: {cause.advice}" for cause, _ in largest_first)

@@ -66,7 +66,7 @@ def pareto_picture(
     label = f"{cost_label}, logarithmic" if logarithmic else cost_label
     picture.append(f"{'':{_MARGIN}}{low}{label:^{max(0, columns - len(low) - len(high))}}{high}\n", "dim")
     entries = [*(f"{letter} {name}" for name, letter in letters.items()), "capitals: on the frontier"]
-    picture.append("\n".join(_packed(entries, width)))
+    picture.append("\n".join(_pack_entries(entries, width)))
     return picture
 
 
@@ -96,7 +96,7 @@ class _Scale:
         return self._low + (self._high - self._low) * position / (self._size - 1)
 
 
-def _packed(entries: Iterable[str], width: int) -> list[str]:
+def _pack_entries(entries: Iterable[str], width: int) -> list[str]:
     """Return lines with as many whole entries as fit."""
     lines: list[str] = []
     for entry in entries:

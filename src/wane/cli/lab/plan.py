@@ -13,7 +13,7 @@ from wane.cli import failure
 from wane.cli.commands import PlanOptions
 from wane.cli.flags import DEFAULT_WINDOW
 from wane.cli.lab.reading import Messages, read_one, usable_counter
-from wane.cli.terminal.text import counted, plain_console, printable, say
+from wane.cli.terminal.text import count_noun, plain_console, printable, say
 from wane.cli.values import by_tool
 from wane.core import parse_budget
 from wane.lab.readers import shown_path
@@ -106,11 +106,11 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
     if (index := result.report.index) is not None:
         blocks.append(picture.Band(picture.Role.INDEX, index.tokens, new=True))
     rows = layout.rows(blocks, result.episodes, result.report.policy)
-    console.print(picture.titled("What the window holds", picture.EpisodeTable(rows, limit)))
+    console.print(picture.add_title("What the window holds", picture.EpisodeTable(rows, limit)))
     if result.report.steps:
         steps = layout.step_table(result.report.steps, limit=limit)
-        console.print(picture.titled("What leaves, in this order", steps))
-    console.print(picture.titled("The window", picture.WindowPicture(blocks, result.report.budget_used)))
+        console.print(picture.add_title("What leaves, in this order", steps))
+    console.print(picture.add_title("The window", picture.WindowPicture(blocks, result.report.budget_used)))
     explanation = Text(printable(result.report.explain()))
     explanation.highlight_words([printable(result.report.shortfall)], "bold red")
     console.print(explanation)
@@ -129,11 +129,11 @@ def _read_lines(result: Plan, session: RecordedSession | None) -> list[str]:
     if session is not None:
         from wane.cli.lab.common import held_by_kind, problem_lines
 
-        calls, turns = counted(len(session.calls), "model call"), counted(len(session.user_turns), "turn")
+        calls, turns = count_noun(len(session.calls), "model call"), count_noun(len(session.user_turns), "turn")
         tokens = held_by_kind(zip(result.item_kinds, result.item_tokens, strict=True), result.pinned.overhead)
         lines.append(f"Session {printable(session.name)} ({session.source}): {calls}, {tokens}, {turns} of the user.")
         if session.sidechains:
-            lines.append(f"{counted(len(session.sidechains), 'session')} of sub-agents left out.")
+            lines.append(f"{count_noun(len(session.sidechains), 'session')} of sub-agents left out.")
     if result.inferred:
         lines.append("Episodes are inferred from tool calls: the agent marked none.")
     if session is not None:

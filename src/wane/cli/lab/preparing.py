@@ -11,7 +11,7 @@ from wane.cli.lab.commands import PRICE, LabOptions
 from wane.cli.lab.common import COPIED, NAMED, gathered_from, held_by_kind, named_lines, problem_lines, why_idle
 from wane.cli.lab.reading import newest_here, usable_counter
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, printable
+from wane.cli.terminal.text import count_noun, printable
 from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.lab.readers import Gathered
@@ -83,8 +83,8 @@ def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
     calls = sum(len(session.own_calls) for session in sessions)
     turns = sum(item.kind is Kind.USER for item in items)
     tokens = held_by_kind((item.kind, item.tokens) for item in items)
-    first = f"{counted(len(studied), 'session')}: {counted(calls, 'model call')}, {tokens}"
-    lines = [f"{first}, {counted(turns, 'turn')} of the user."]
+    first = f"{count_noun(len(studied), 'session')}: {count_noun(calls, 'model call')}, {tokens}"
+    lines = [f"{first}, {count_noun(turns, 'turn')} of the user."]
     inferred = sum(prepared.inferred for prepared in studied)
     if inferred:
         of = "" if inferred == len(studied) else f" of {inferred} sessions"
@@ -92,20 +92,20 @@ def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
     branches = [session for session in sessions if session.calls != session.own_calls]
     if branches:
         shared = sum(len(session.calls) - len(session.own_calls) for session in branches)
-        shared_calls = f"{counted(shared, 'model call')} that they share with it count there"
-        lines.append(f"{counted(len(branches), 'session')} branched off from another one: {shared_calls}.")
+        shared_calls = f"{count_noun(shared, 'model call')} that they share with it count there"
+        lines.append(f"{count_noun(len(branches), 'session')} branched off from another one: {shared_calls}.")
     outer = [prepared.recording.session for prepared in studied if prepared.recording.parent is None]
     sides = sum(len(session.sidechains) for session in outer)
     if sides:
         if len(outer) == len(sessions):
-            lines.append(f"{counted(sides, 'session')} of sub-agents left out; --sidechains replays them too.")
+            lines.append(f"{count_noun(sides, 'session')} of sub-agents left out; --sidechains replays them too.")
         again = sum((rereads(session) for session in outer), Rereads())
         lines.append(f"Sub-agents: {again.describe()}.")
     lines += problem_lines(sessions)
     copied = [entry.session.name for entry in gathered.idle if why_idle(entry.session) == COPIED]
     idle = [entry.session.name for entry in gathered.idle if why_idle(entry.session) != COPIED]
-    lines += named_lines("left out, because no model answered in it", counted(len(idle), "session"), idle)
-    lines += named_lines(f"left out: {COPIED}", counted(len(copied), "session"), copied)
+    lines += named_lines("left out, because no model answered in it", count_noun(len(idle), "session"), idle)
+    lines += named_lines(f"left out: {COPIED}", count_noun(len(copied), "session"), copied)
     unread = [file.why for file in gathered.unread]
-    lines += named_lines("skipped", counted(len(unread), "file"), unread)
+    lines += named_lines("skipped", count_noun(len(unread), "file"), unread)
     return lines

@@ -30,7 +30,7 @@ from wane.lab.readers import (
     shown_path,
 )
 from wane.lab.readers.building.lines import LOOKED_AT, Problems
-from wane.lab.readers.choice import listed, split_choice
+from wane.lab.readers.choice import list_titles, split_choice
 from wane.lab.readers.documents import json_values
 from wane.lab.readers.reading import line_reader_of
 from wane.lab.readers.unread import refuse_unread
@@ -57,7 +57,7 @@ class Messages:
     marks: Mapping[int, tuple[Mark, ...]] = field(default_factory=dict)
 
 
-def located(name: str) -> str:
+def locate_session(name: str) -> str:
     """Return the path of a session of Wane or another agent by its id; a path is returned unchanged.
 
     The beginning of an id is enough if no other session's id begins with it.
@@ -66,7 +66,7 @@ def located(name: str) -> str:
         return name
     if "#" in name:
         owner, _, choice = name.partition("#")
-        return f"{located(owner)}#{choice}"
+        return f"{locate_session(owner)}#{choice}"
     from wane.journal import SessionStore, default_root
     from wane.lab.discover import find_sessions, matching
 
@@ -133,7 +133,7 @@ def read_one(
         format: one of their formats, or `auto`.
         max_unpacked: bytes that a compressed file may hold.
     """
-    path = located(name)
+    path = locate_session(name)
     files = find_files(path)
     if files != [Path(path)] or split_choice(path)[1]:
         return _only(read_session(path, format, max_unpacked=max_unpacked), name)
@@ -169,7 +169,7 @@ def _messages(plain: Path, format_: str) -> Messages | None:
     """
     problems = Problems()
     values = [value for _, value in json_values(plain, problems)]
-    if problems.listed():
+    if problems.list_sorted():
         return None
     if format_ == "auto":
         refuse_unread(values[:LOOKED_AT])
@@ -185,8 +185,8 @@ def _messages(plain: Path, format_: str) -> Messages | None:
 def _only(sessions: list[RecordedSession], name: str) -> RecordedSession:
     if len(sessions) == 1:
         return sessions[0]
-    if Path(located(name)).is_file():
-        raise InputError(f"{name} holds {len(sessions)} sessions; give one, such as {name}#1: {listed(sessions)}")
+    if Path(locate_session(name)).is_file():
+        raise InputError(f"{name} holds {len(sessions)} sessions; give one, such as {name}#1: {list_titles(sessions)}")
     names = first_few([session.name for session in sessions], _NAMED)
     raise InputError(f"{name} holds {len(sessions)} sessions ({names}); give one of them")
 

@@ -11,12 +11,12 @@ from wane.budgets import AutoBudget
 from wane.cli import failure
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import ReplayOptions, SweepOptions
-from wane.cli.lab.common import check_report, print_figures, print_json, print_lines, range_of, rounded
+from wane.cli.lab.common import check_report, print_figures, print_json, print_lines, range_of, round_tokens
 from wane.cli.lab.pareto import PlottedPoint, pareto_picture
 from wane.cli.lab.preparing import prepare, price_source, read_lines, with_agent_budget
 from wane.cli.terminal import picture
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, plain_console, printable
+from wane.cli.terminal.text import count_noun, plain_console, printable
 from wane.cli.values import AUTO_BUDGET
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.lab.advice import advised_for_all, with_advised_budgets
@@ -116,7 +116,7 @@ def _cells(values: Mapping[str, Any], columns: Iterable[Column], bounded: Sequen
 _FORMATS: Final[Mapping[Unit, Callable[[float], str]]] = {
     "usd": dollars,
     "ratio": "{:.2f}".format,
-    "tokens": rounded,
+    "tokens": round_tokens,
     "share": share,
     "count": "{:,}".format,
     "decimal": "{:.1f}".format,
@@ -134,24 +134,24 @@ def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
         totals = result.totals(name)
         if name != BASELINE and totals.over:
             filled = ", ".join(f"{reason} {number:,}" for reason, number in totals.over.most_common())
-            over = f"{totals.over_budget:,} of {counted(totals.calls, 'call')}"
+            over = f"{totals.over_budget:,} of {count_noun(totals.calls, 'call')}"
             yield f"{name_strategy(name)} was over the budget at {over}, filled by: {filled}."
         if totals.raised:
-            calls = f"{totals.raised:,} of {counted(totals.calls, 'call')}"
+            calls = f"{totals.raised:,} of {count_noun(totals.calls, 'call')}"
             yield (
                 f"{name_strategy(name)} worked with up to {totals.budget_used:,} tokens at {calls}, as the budget left "
                 f"too little room for the work, and was over that at {totals.over_used:,}. The others were held to the "
                 "budget; --min-room 0 holds it to that, too."
             )
         if totals.own_calls:
-            calls = counted(totals.own_calls, "time")
+            calls = count_noun(totals.own_calls, "time")
             yield (
                 f"{name_strategy(name)} called the model {calls} for summaries, for "
                 f"{dollars(totals.own_cost.total)} of its cost. What they would have said is unknown, so what stayed "
                 "in view is a range: from summaries that hold nothing useful to the best that fit."
             )
         if totals.loss.invalid_pairs:
-            times = f"{counted(totals.loss.invalid_pairs, 'time')} over all requests"
+            times = f"{count_noun(totals.loss.invalid_pairs, 'time')} over all requests"
             yield f"{name_strategy(name)} separated calls from their results, {times}; providers refuse such requests."
     yield (
         f"The floor is {dollars(baseline.floor)}: no strategy that keeps the user's turns can cost less, because new "
@@ -199,9 +199,9 @@ def _print_sweep(result: Sweep) -> None:
         if last not in (None, point.strategy):
             rows.append([])
         name = "" if point.strategy == last else name_strategy(point.strategy)
-        budget = "any" if point.budget is None else rounded(point.budget)
+        budget = "any" if point.budget is None else round_tokens(point.budget)
         if point.totals.raised:
-            budget += f", {rounded(point.totals.budget_used)}"
+            budget += f", {round_tokens(point.totals.budget_used)}"
         star = "*" if point in best else ""
         rows.append([name, budget, *_cells(result.figures(point), SWEPT_COLUMNS), star])
         last = point.strategy

@@ -13,11 +13,11 @@ from typing import Final
 from wane.cli import failure
 from wane.cli.failure import InputError, UsageError
 from wane.cli.lab.commands import PRICE, ReportOptions
-from wane.cli.lab.common import cache_folder, check_report, keep_prices, print_figures, print_lines, rounded
-from wane.cli.lab.reading import located
+from wane.cli.lab.common import cache_folder, check_report, keep_prices, print_figures, print_lines, round_tokens
+from wane.cli.lab.reading import locate_session
 from wane.cli.terminal.browser import open_page
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, cut, first_few, printable, say, write_json
+from wane.cli.terminal.text import count_noun, cut, first_few, printable, say, write_json
 from wane.journal import SessionStore, default_root
 from wane.lab.discover import find_sessions
 from wane.lab.file_store import Source
@@ -103,7 +103,7 @@ def _sources(names: Sequence[str]) -> list[Source]:
     for name in names:
         if name == STDIN:
             raise UsageError("a report keeps the figures of files, and standard input is none: give a file")
-        for path in find_files(located(name)):
+        for path in find_files(locate_session(name)):
             # A session may be chosen from a file with several (`FILE#2`), or from a database (`opencode.db/ses_1a2b`).
             file, _ = split_choice(path)
             status = (file.parent if is_session(file) else file).stat()
@@ -135,7 +135,7 @@ def _print(overview: Overview, budget: int) -> None:
     print_lines([*_first_lines(overview), ""])
     heads = ["agent", "sessions", "calls", "input", "cached", "output", "cost", "without Wane", "with Wane"]
     print_figures(heads, list(_agent_rows(overview)), ["output", "input", "cached", "sessions"])
-    if compared := overview.compared().calls:
+    if compared := overview.comparable_calls().calls:
         guessed = ", output that was not recorded by its text" if overview.total.estimated else ""
         both = (
             "Without Wane: for each session, the lower cost of as recorded and, simulated, if nothing is evicted; one "
@@ -154,7 +154,7 @@ def _print(overview: Overview, budget: int) -> None:
     days = [day for day in sorted(overview.by_day, reverse=True) if overview.by_day[day]]
     print_figures(["day", "calls", "cost"], [[str(day), *_day(overview, day)] for day in days[:_ROWS]])
     if len(days) > _ROWS:
-        print_lines([f"{counted(len(days) - _ROWS, 'more day')} on the page."], style="dim")
+        print_lines([f"{count_noun(len(days) - _ROWS, 'more day')} on the page."], style="dim")
     if overview.causes:
         print_lines(["", "Where the provider's cache broke, and what that cost:"])
         causes = sorted(overview.causes.items(), key=lambda entry: -entry[1].dollars)
@@ -176,19 +176,19 @@ def _print(overview: Overview, budget: int) -> None:
 
 
 def _first_lines(overview: Overview) -> Iterator[str]:
-    sessions = counted(len(overview.sessions), "session")
+    sessions = count_noun(len(overview.sessions), "session")
     first, last = overview.span
     when = f"{first} to {last}" if first < last else str(last)
     total = overview.total
     in_full = ""
     if total.known and total.priced < total.calls:
         in_full = f" (known in full for {share(total.priced / total.calls)} of the calls)"
-    yield f"{sessions} with {counted(total.calls, 'call')}, {when}: {total.say_cost(_UNKNOWN)}{in_full}."
+    yield f"{sessions} with {count_noun(total.calls, 'call')}, {when}: {total.say_cost(_UNKNOWN)}{in_full}."
     lost, known = overview.lost, overview.total.cache_known
     if known:
         again = lost.say_cost(_UNKNOWN) if lost.times else dollars(0)
         yield (
-            f"Of it, {again} was paid again, {counted(lost.times, 'time')}, as the cache broke"
+            f"Of it, {again} was paid again, {count_noun(lost.times, 'time')}, as the cache broke"
             f"{_over(known, overview.total.calls)}."
         )
     messages = sum(summary.messages_lost for summary in overview.sessions)
@@ -196,15 +196,15 @@ def _first_lines(overview: Overview) -> Iterator[str]:
     compactions = sum(len(summary.compactions) for summary in overview.sessions)
     if compactions:
         yield (
-            f"{counted(compactions, 'compaction')} took {counted(messages, 'message')} of yours, "
-            f"{counted(words, 'word')}."
+            f"{count_noun(compactions, 'compaction')} took {count_noun(messages, 'message')} of yours, "
+            f"{count_noun(words, 'word')}."
         )
 
 
 def _agent_rows(overview: Overview) -> Iterator[list[str]]:
     sessions = [summary.figures.source for summary in overview.sessions]
     for agent in overview.agents:
-        sums, compared = overview.by_agent[agent], overview.compared(agent)
+        sums, compared = overview.by_agent[agent], overview.comparable_calls(agent)
         both = ["-", _UNKNOWN]
         if compared.calls:
             both = [dollars(compared.before), amounts(compared.low, compared.high)]
@@ -219,8 +219,8 @@ def _share_of(some: int, calls: int) -> str:
 def _cells(sums: Sums) -> list[str]:
     cached = share(sums.read / sums.input) if sums.input and sums.cache_known else "-"
     # An agent may record no input at all, but its output.
-    output = f"{'≈' if sums.estimated else ''}{rounded(sums.output)}"
-    return [f"{sums.calls:,}", rounded(sums.input) if sums.input else "-", cached, output]
+    output = f"{'≈' if sums.estimated else ''}{round_tokens(sums.output)}"
+    return [f"{sums.calls:,}", round_tokens(sums.input) if sums.input else "-", cached, output]
 
 
 def _day(overview: Overview, day: date) -> list[str]:
@@ -244,12 +244,12 @@ def _lost_lines(overview: Overview) -> Iterator[str]:
         yield "Where compactions took your words:"
     for summary in losers[:_READ_ALOUD]:
         title = printable(cut(_in_a_line(summary.figures.title or summary.figures.name), 50))
-        yield f"  {title}: {counted(summary.messages_lost, 'message')}, {counted(summary.words_lost, 'word')}"
+        yield f"  {title}: {count_noun(summary.messages_lost, 'message')}, {count_noun(summary.words_lost, 'word')}"
         lost = [message for compaction in summary.compactions for message in compaction.lost]
         longest = max(lost, key=lambda message: message.words)
         yield f"    {printable(cut(_in_a_line(longest.text), 70))}"
     if len(losers) > _READ_ALOUD:
-        yield f"  and {counted(len(losers) - _READ_ALOUD, 'more session')}, on the page"
+        yield f"  and {count_noun(len(losers) - _READ_ALOUD, 'more session')}, on the page"
 
 
 def _in_a_line(text: str) -> str:
@@ -282,7 +282,7 @@ def _saving_lines(overview: Overview, budget: int) -> Iterator[str]:
         change = "the same"
         if saved:
             change = f"{dollars(abs(saved))} {'less' if saved > 0 else 'more'}"
-        sessions = counted(overview.worked.total(), "session")
+        sessions = count_noun(overview.worked.total(), "session")
         yield (
             f"Wane was at work in {sessions}, over {_share_of(effect.calls, calls)}: about {dollars(effect.before)} "
             f"without it, {dollars(effect.low)} with it: {change}."
@@ -295,18 +295,18 @@ def _known_lines(overview: Overview) -> Iterator[str]:
     if estimated := overview.total.estimated:
         yield f"The cost is {unrecorded_output(estimated, overview.total.guessed)}."
     if overview.total.assumed:
-        calls = counted(overview.total.assumed, "call")
+        calls = count_noun(overview.total.assumed, "call")
         yield f"{calls} without a known price count as they were recorded, at the prices of another model."
     if overview.undated:
-        yield f"{counted(overview.undated, 'call')} without a time count on the day when their file was last written."
+        yield f"{count_noun(overview.undated, 'call')} without a time count on the day when their file was written."
     if overview.pending:
         yield (
-            f"{counted(overview.pending, 'session')} beyond the budget not replayed yet, so that no saving of theirs is"
+            f"{count_noun(overview.pending, 'session')} beyond the budget not replayed yet, so no saving of theirs is"
             " told: the next report replays more of them, and --replays sets how many."
         )
     if overview.parted:
         yield (
-            f"Of {counted(overview.parted, 'session')} only some calls count here: of what was compared, as much as "
+            f"Of {count_noun(overview.parted, 'session')} only some calls count here: of what was compared, as much as "
             "their share of the cost."
         )
     if overview.unread:
@@ -315,4 +315,4 @@ def _known_lines(overview: Overview) -> Iterator[str]:
 
 def _unread_files(unread: Sequence[Unread]) -> str:
     why = first_few([file.why if file.path in file.why else f"{file.path}: {file.why}" for file in unread], 3)
-    return f"{counted(len(unread), 'file')} could not be read: {why}"
+    return f"{count_noun(len(unread), 'file')} could not be read: {why}"

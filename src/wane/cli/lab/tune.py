@@ -14,11 +14,11 @@ from wane.budgets import TunedBudget, is_auto
 from wane.cli import failure
 from wane.cli.flags import PolicyOptions
 from wane.cli.lab.commands import TuneOptions
-from wane.cli.lab.common import check_report, print_json, print_lines, rounded
+from wane.cli.lab.common import check_report, print_json, print_lines, round_tokens
 from wane.cli.lab.preparing import prepare, price_source, read_lines
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.tables import plain_table
-from wane.cli.terminal.text import counted, plain_console, printable
+from wane.cli.terminal.text import count_noun, plain_console, printable
 from wane.lab.advice import advised_for_all, kept_budgets
 from wane.lab.names import JOURNAL
 from wane.lab.room import tight_lines
@@ -177,8 +177,8 @@ def reasons(result: Tuning) -> Iterator[str]:
         yield from lines
     if len(result.studied) < FEW:
         yield (
-            f"This rests on only {counted(len(result.studied), 'session')}: settings that differ by so little may turn "
-            "out the other way round on the next one. Add more sessions for an answer that holds for other work."
+            f"This rests on only {count_noun(len(result.studied), 'session')}: settings that differ by so little may "
+            "turn out the other way round on the next one. Add more sessions for an answer that holds for other work."
         )
 
 
@@ -222,7 +222,7 @@ def _settings(candidate: Candidate) -> str:
     """Return the budget, the low water and the order, and what else departs from the defaults."""
     named = {"low_water": candidate.policy.low_water, "order": candidate.policy.order, **candidate.departures}
     policy = [f"{name.replace('_', ' ')} {_value_text(value)}" for name, value in named.items()]
-    return ", ".join([rounded(candidate.budget), *policy])
+    return ", ".join([round_tokens(candidate.budget), *policy])
 
 
 def _value_text(value: Any) -> str:
@@ -239,7 +239,7 @@ def compare_others(result: Tuning) -> list[tuple[str, str, str, str]]:
     for alternative in result.alternatives:
         name = f"{alternative.what.replace('_', ' ')} {_value_text(alternative.value)}"
         if alternative.what == "budget":
-            name = f"budget {rounded(alternative.value)}"
+            name = f"budget {round_tokens(alternative.value)}"
         elif alternative.what == "strategy":
             name = name_strategy(alternative.value)
         rows.append((name, *_against(result.chosen, alternative)))
@@ -256,7 +256,7 @@ def _against(chosen: Candidate, candidate: Alternative | Candidate) -> tuple[str
     besides = []
     lost = candidate.totals.loss.user_turns_lost
     if lost:
-        besides.append(f"loses {lost:,} of your {counted(candidate.totals.loss.user_turns, 'message')}")
+        besides.append(f"loses {lost:,} of your {count_noun(candidate.totals.loss.user_turns, 'message')}")
     if candidate.totals.own_calls:
-        besides.append(f"calls the model {counted(candidate.totals.own_calls, 'time')} more")
+        besides.append(f"calls the model {count_noun(candidate.totals.own_calls, 'time')} more")
     return cost, keeps, ", ".join(besides)

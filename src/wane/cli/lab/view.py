@@ -15,9 +15,9 @@ from wane.cli.failure import InputError
 from wane.cli.lab.commands import PRICE, ViewOptions
 from wane.cli.lab.common import check_report
 from wane.cli.lab.preparing import with_agent_budget
-from wane.cli.lab.reading import located, newest_here
+from wane.cli.lab.reading import locate_session, newest_here
 from wane.cli.terminal.browser import open_page
-from wane.cli.terminal.text import counted, printable, say
+from wane.cli.terminal.text import count_noun, printable, say
 from wane.cli.values import AUTO_BUDGET
 from wane.core.errors import JournalError
 from wane.journal import read
@@ -35,7 +35,7 @@ from wane.tuned import read_tuned
 
 def run_view(options: ViewOptions) -> int:
     check_report(options.output)
-    path = Path(located(options.name) if options.name else newest_here())
+    path = Path(locate_session(options.name) if options.name else newest_here())
     gathered = gather([path], options.format, sidechains=True, max_unpacked=options.max_unpacked)
     if not gathered.recordings:
         raise InputError(f"there is nothing to see: no model was called in {path}")
@@ -105,4 +105,4 @@ def _of_agents(studied: Sequence[Studied]) -> list[Fact]:
 
 def _usage_text(account: Account) -> str:
     cost = account.describe()
-    return f"{counted(account.calls, 'model call')}, {counted(account.input_tokens, 'token')} of input, {cost}"
+    return f"{count_noun(account.calls, 'model call')}, {count_noun(account.input_tokens, 'token')} of input, {cost}"

@@ -17,7 +17,7 @@ from wane.cli import failure
 from wane.cli.failure import InputError, UsageError
 from wane.cli.proxy.commands import ChooseOptions
 from wane.cli.proxy.options import KEY_VARIABLE
-from wane.cli.proxy.statusline import TIMEOUT, chosen, opener_for, proxy_status
+from wane.cli.proxy.statusline import TIMEOUT, choose_session, opener_for, proxy_status
 from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import plain_console, printable
 from wane.core.errors import ConfigError
@@ -33,7 +33,7 @@ def choose_episode(options: ChooseOptions) -> int:
     base, _, key = address.partition("#key=")
     base = base.removesuffix("/").removesuffix("/wane")
     try:
-        session = chosen(proxy_status(base)["sessions"], options.session or "")
+        session = choose_session(proxy_status(base)["sessions"], options.session or "")
     except (OSError, ValueError, LookupError):
         raise InputError(
             "no proxy answers; run this in wane run, or give --url with the address of the proxy's page"

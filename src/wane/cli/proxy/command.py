@@ -22,8 +22,8 @@ from wane.cli.proxy.commands import ProxyCommandOptions
 from wane.cli.proxy.log import log_to
 from wane.cli.proxy.options import TOKEN_VARIABLE, key_in_address, proxy_options
 from wane.cli.sessions.stores import directory_of
-from wane.cli.terminal.signals import END, INTERRUPT, caught, handled
-from wane.cli.terminal.text import counted, printable, say
+from wane.cli.terminal.signals import END, INTERRUPT, catch_signals, handle_signals
+from wane.cli.terminal.text import count_noun, printable, say
 from wane.journal import SessionStore
 from wane.money import dollars
 from wane.proxy.settings import COST_PERIODS, Address
@@ -93,7 +93,7 @@ class _Group:
         self._alive = os.pipe()
 
     def run(self, workers: int) -> int:
-        with caught((*INTERRUPT, *END), self._stop) as self._restore_handlers:
+        with catch_signals((*INTERRUPT, *END), self._stop) as self._restore_handlers:
             for _ in range(workers):
                 self._start()
             while self._started:
@@ -172,11 +172,11 @@ async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | No
         proxy.stop()
         count = proxy.traffic.open_requests()
         if stops == 1 and not quiet and count:
-            requests = counted(count, "request")
+            requests = count_noun(count, "request")
             say(f"waiting up to {proxy.grace:g} s for {requests}; press Ctrl-C again to stop at once")
 
     try:
-        with handled((*INTERRUPT, *END), stop):
+        with handle_signals((*INTERRUPT, *END), stop):
             async with running(options, sock) as proxy:
                 started.append(proxy)
                 # What is loaded by now stays, and collecting it would delay requests by 10 ms. The objects of a request
@@ -191,7 +191,7 @@ async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | No
                 for upstream in (options.server.upstream, options.server.fallback):
                     if upstream is not None and upstream.scheme == "http" and not upstream.is_loopback:
                         say(f"warning: keys and sessions go to {upstream} unencrypted; use https:// if it can")
-                await proxy.stopped()
+                await proxy.wait_for_stop()
                 sessions = proxy.sessions.status()
         if options.predict is not None and sessions:
             ids = [status.facts.session for status in sessions]

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from wane.cli import values
 from wane.cli.failure import UsageError
 from wane.cli.flags import Budget, PolicyName, PolicyOptions, ToolClasses, Window
-from wane.flags import Flag, declared
+from wane.flags import Flag, declare_flags
 
 _Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 
@@ -467,7 +467,7 @@ def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
         return list(args), ()
     names: set[str] = set()
     with_value: set[str] = set()
-    for option in declared(RunOptions):
+    for option in declare_flags(RunOptions):
         spelled = option.flag.spelled.split(", ")
         names.update(name for name in spelled if name.startswith("--"))
         if option.flag.value:

@@ -21,7 +21,7 @@ from wane.cli.proxy.options import KEY_VARIABLE, TOKEN_VARIABLE, key_in_address,
 from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.terminal.signals import run_child
-from wane.cli.terminal.text import counted, say
+from wane.cli.terminal.text import count_noun, say
 from wane.prices import assumed_prices
 from wane.proxy.agents.base import Agent, AgentCommand, around_proxies
 from wane.proxy.agents.known import AGENTS, agent_of
@@ -148,13 +148,13 @@ def advice_on(sessions: Sequence[SessionStatus]) -> str:
 
 def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOptions, log: RunLog) -> str:
     """Return a line about the requests of a run."""
-    warned = f"; {counted(log.warnings, 'warning')} in {log.baseFilename}" if log.warnings else ""
+    warned = f"; {count_noun(log.warnings, 'warning')} in {log.baseFilename}" if log.warnings else ""
     outcomes = proxy.traffic.outcomes()
     every = sum(outcomes.values())
     if not every:
         return f"no request reached the proxy: the agent sent none, or sent them elsewhere{warned}"
     others = [f"{outcomes[name]:,} {how}" for name, how in _ENDED.items() if outcomes.get(name)]
-    line = counted(every, "request")
+    line = count_noun(every, "request")
     if others:
         line += f" ({', '.join(others)})"
     if not proxy.traffic.peak:
@@ -178,5 +178,5 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
         line += f" (no price is known for {', '.join(sorted(unlisted))})"
     if agents:
         of_agents = sum((status.own_money for status in agents), Money()).account
-        line += f"; {counted(len(agents), 'sub-agent')} among them: {of_agents.describe()}"
+        line += f"; {count_noun(len(agents), 'sub-agent')} among them: {of_agents.describe()}"
     return line + warned

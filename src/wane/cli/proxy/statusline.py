@@ -15,7 +15,7 @@ from urllib.request import OpenerDirector, ProxyHandler, build_opener
 
 from wane.cli import failure
 from wane.cli.proxy.commands import StatuslineOptions
-from wane.cli.terminal.text import counted, printable, short
+from wane.cli.terminal.text import count_noun, printable, short
 from wane.proxy.head import is_loopback
 
 TIMEOUT: Final = 1.0
@@ -31,7 +31,7 @@ def print_statusline(options: StatuslineOptions) -> int:
         with suppress(ValueError, LookupError, TypeError):
             client = str(json.loads(sys.stdin.read())["session_id"])
     try:
-        session = chosen(proxy_status(base)["sessions"], client)
+        session = choose_session(proxy_status(base)["sessions"], client)
         line = "wane: no session yet" if session is None else line_of(session)
     except (URLError, OSError, ValueError, LookupError, TypeError):
         line = "wane: no proxy"
@@ -39,7 +39,7 @@ def print_statusline(options: StatuslineOptions) -> int:
     return failure.OK
 
 
-def chosen(sessions: Sequence[Mapping[str, Any]], client: str) -> Mapping[str, Any] | None:
+def choose_session(sessions: Sequence[Mapping[str, Any]], client: str) -> Mapping[str, Any] | None:
     """Return the session with an agent's own id, or, if no id is known, the one used last; None if there is none.
 
     The sessions are those of `/wane/status`, the one used last first. Of those of a person's session and its
@@ -93,16 +93,16 @@ def line_of(session: Mapping[str, Any]) -> str:
     if session["evicted"]:
         parts.append(f"{short(session['evicted'])} evicted")
     if money := session["money"]:
-        spent, saved = _spent(money, session["assumed"]), money["unmanaged"] - money["spent"]
+        spent, saved = _format_spending(money, session["assumed"]), money["unmanaged"] - money["spent"]
         if saved >= 0.005:
             spent += f", about ${saved:.2f} less than without Wane"
         parts.append(spent)
     if agents := session["agents"]:
-        cost = f" {_spent(agents['money'], agents['assumed'])} more" if agents["money"] else ""
-        parts.append(f"{counted(agents['sessions'], 'sub-agent')}{cost}")
+        cost = f" {_format_spending(agents['money'], agents['assumed'])} more" if agents["money"] else ""
+        parts.append(f"{count_noun(agents['sessions'], 'sub-agent')}{cost}")
     return " | ".join(parts)
 
 
-def _spent(money: Mapping[str, Any], assumed: str) -> str:
+def _format_spending(money: Mapping[str, Any], assumed: str) -> str:
     bound = "≥" if money["priced_calls"] < money["calls"] else ""
     return f"{bound}${money['spent']:.2f}{f' {assumed}' if assumed else ''}"

@@ -27,7 +27,7 @@ from wane.cli.proxy.team_commands import (
 from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import where_of, with_store
 from wane.cli.terminal.tables import plain_table
-from wane.cli.terminal.text import counted, human_bytes, local_time, plain_console, printable, say, short, write_json
+from wane.cli.terminal.text import count_noun, human_bytes, local_time, plain_console, printable, say, short, write_json
 from wane.money import dollars
 from wane.proxy.settings import COST_PERIODS
 from wane.proxy.store.base import Store
@@ -43,9 +43,9 @@ _MOST_LISTED: Final = 40
 
 def show_status(options: StatusOptions) -> int:
     async def read(store: Store) -> list[dict[str, Any]]:
-        from wane.proxy.server.workers import published
+        from wane.proxy.server.workers import read_published
 
-        return await published(store, datetime.now(UTC))
+        return await read_published(store, datetime.now(UTC))
 
     processes = _with_store(options.store, read)
     if options.as_json:
@@ -81,7 +81,7 @@ def show_status(options: StatusOptions) -> int:
         )
     plain_console().print("", table)
     if len(sessions) > _MOST_LISTED:
-        say(f"and {counted(len(sessions) - _MOST_LISTED, 'more session')}; --json has up to 500 of each process")
+        say(f"and {count_noun(len(sessions) - _MOST_LISTED, 'more session')}; --json has up to 500 of each process")
     return failure.OK
 
 
@@ -121,7 +121,7 @@ def add_token(options: AddTokenOptions) -> int:
     async def add(store: Store) -> str:
         limits = None
         if options.limits != LimitOptions():
-            limits = _changed(Limits(), options.limits)
+            limits = _change_limits(Limits(), options.limits)
         token = await Team(store).add(options.name, limits)
         await AuditLog(store).write(_operator(), "token made", options.name)
         return token
@@ -141,7 +141,7 @@ def limit_token(options: LimitTokenOptions) -> int:
         member = (await team.members()).get(options.name)
         if member is None:
             raise UsageError(f"there is no name {options.name!r:.80}; wane proxy tokens lists them")
-        limits = _changed(member.limits, options.limits)
+        limits = _change_limits(member.limits, options.limits)
         await team.limit(options.name, limits)
         await AuditLog(store).write(_operator(), "limits changed", options.name)
         return limits
@@ -169,16 +169,16 @@ def forget_name(options: ForgetOptions) -> int:
         deleted, busy = await delete_sessions(store, options.name)
         if not busy:
             await delete_name(store, options.name)
-        note = f"{options.name}: {counted(len(deleted), 'session')}"
+        note = f"{options.name}: {count_noun(len(deleted), 'session')}"
         if busy:
-            note += f", {counted(busy, 'open session')} left"
+            note += f", {count_noun(busy, 'open session')} left"
         await AuditLog(store).write(_operator(), "deletion", note)
         return len(deleted), sum(session.size for session in deleted), busy
 
     count, freed, busy = _with_store(options.store, forget)
-    say(f"{counted(count, 'session')} of {options.name} deleted, which freed {human_bytes(freed)}")
+    say(f"{count_noun(count, 'session')} of {options.name} deleted, which freed {human_bytes(freed)}")
     if busy:
-        say(f"a proxy has {counted(busy, 'more session')} open, and releases them within a minute: run this again")
+        say(f"a proxy has {count_noun(busy, 'more session')} open, and releases them within a minute: run this again")
         return failure.FAILED
     say("its spend and limits are deleted too; the log of who did what stays (wane proxy log)")
     return failure.OK
@@ -215,7 +215,7 @@ def _operator() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def _changed(limits: Limits, options: LimitOptions) -> Limits:
+def _change_limits(limits: Limits, options: LimitOptions) -> Limits:
     """Return limits, changed as the options say."""
     if options.max_cost is not None:
         limits = replace(limits, max_cost=options.max_cost or None)

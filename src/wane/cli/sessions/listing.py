@@ -110,7 +110,7 @@ def agent_of(session_id: str) -> str:
     return "proxy" if is_session_id(session_id) else "wane"
 
 
-def described(session_id: str, message_format: str | None) -> str | None:
+def describe_recorder(session_id: str, message_format: str | None) -> str | None:
     """Describe who recorded a session; None for the agent, or if the header cannot be read."""
     from wane.agent.options import AGENT_FORMAT
 
@@ -180,7 +180,7 @@ def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> 
     keep_prices()
     terms = Terms(ReportOptions().budget, PRICE)
     store = FigureStore(cache_folder(os.environ, Path.home()) / "report.sqlite")
-    known = {source.path for source, _ in store.known(sources, terms)}
+    known = {source.path for source, _ in store.find_known(sources, terms)}
     chosen, room = [], _READ_AT_ONCE
     for source in sources:
         if source.path not in known:
@@ -219,7 +219,7 @@ def _print_table(infos: Sequence[SessionInfo]) -> None:
 
 def _remarks(info: SessionInfo, depth: int) -> Iterator[tuple[str, str]]:
     """Yield what is said of a session below its title: who recorded it, and what is wrong with it; with styles."""
-    if (recorder := described(info.id, info.format)) is not None:
+    if (recorder := describe_recorder(info.id, info.format)) is not None:
         yield recorder + (", a sub-agent of an unknown session" if info.parent and not depth else ""), "dim"
     if info.problem is not None:
         yield info.problem, "red"
@@ -241,11 +241,11 @@ def _print_line(*parts: str | tuple[str, str]) -> None:
 
 def _outline(modified: datetime, size: int, largest: int, known: Sums | None, directory: str | None) -> str:
     """Return what a list of all sessions says of one behind its id: date, size, cost, calls and directory."""
-    from wane.cli.terminal.text import counted, human_bytes, local_time, printable
+    from wane.cli.terminal.text import count_noun, human_bytes, local_time, printable
 
     cost = f"{'':23}"
     if known is not None and known.calls:
-        cost = f"  {known.say_cost('-'):>8}  {counted(known.calls, 'call'):>11}"
+        cost = f"  {known.say_cost('-'):>8}  {count_noun(known.calls, 'call'):>11}"
     where = f"  {printable(directory)}" if directory else ""
     # A bar as long as the session is large, beside the others of the list.
     bar = ("█" if is_unicode(sys.stdout.encoding) else "#") * max(1, round(_BAR * size / max(largest, 1)))
@@ -254,9 +254,9 @@ def _outline(modified: datetime, size: int, largest: int, known: Sums | None, di
 
 def _print_own(infos: Sequence[SessionInfo], figures: Mapping[str, Sums]) -> None:
     """Print Wane's own sessions, of the agent and of the proxy, as those of other agents are."""
-    from wane.cli.terminal.text import counted, printable
+    from wane.cli.terminal.text import count_noun, printable
 
-    _print_line((f"Wane: {counted(len(infos), 'session')}", "bold"))
+    _print_line((f"Wane: {count_noun(len(infos), 'session')}", "bold"))
     rows = list(islice(below_their_parents(infos), MOST_ROWS))
     largest = max(info.size for info in infos)
     wide = max(2 * depth + len(short_id(info.id)) for depth, info in rows)
@@ -273,7 +273,7 @@ def _print_own(infos: Sequence[SessionInfo], figures: Mapping[str, Sums]) -> Non
 
 def _print_others(files: Sequence[SessionFile], figures: Mapping[str, Sums]) -> None:
     """Print other agents' sessions by agent, each with a short id, ready for another command."""
-    from wane.cli.terminal.text import counted, printable
+    from wane.cli.terminal.text import count_noun, printable
     from wane.lab.discover import AGENTS, look_into, short_ids
 
     by_agent: dict[str, list[tuple[SessionFile, str]]] = {}
@@ -282,7 +282,7 @@ def _print_others(files: Sequence[SessionFile], figures: Mapping[str, Sums]) -> 
     largest, unread = max(file.size for file in files), 0
     for agent, of_agent in by_agent.items():
         _print_line("")
-        _print_line((f"{AGENTS[agent]}: {counted(len(of_agent), 'session')}", "bold"))
+        _print_line((f"{AGENTS[agent]}: {count_noun(len(of_agent), 'session')}", "bold"))
         wide = max(len(short) for _, short in of_agent[:SHOWN])
         for file, short in of_agent[:SHOWN]:
             head = look_into(file)
@@ -301,4 +301,4 @@ def _print_others(files: Sequence[SessionFile], figures: Mapping[str, Sums]) -> 
     if unread:
         _print_line("")
         why = "not read yet, or no call recorded; wane report reads all"
-        _print_line((f"{counted(unread, 'session')} without a cost: {why}", "dim"))
+        _print_line((f"{count_noun(unread, 'session')} without a cost: {why}", "dim"))

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 from wane.cli import failure
 from wane.cli.commands import ShowOptions, VerifyOptions
 from wane.cli.failure import InputError
-from wane.cli.lab.reading import located
+from wane.cli.lab.reading import locate_session
 from wane.cli.sessions.stores import directory_of, id_in_store, where_of, with_store
-from wane.cli.terminal.text import counted, local_time, printable, write_json
+from wane.cli.terminal.text import count_noun, local_time, printable, write_json
 from wane.core.errors import SessionNotFoundError
 from wane.journal import NoteRecord, Record, SentRequest, SessionStore, read, sent_requests
 from wane.journal.reader import End
@@ -54,12 +54,12 @@ class _Session(NamedTuple):
 def show_request(options: ShowOptions, number: int) -> int:
     """Print a request, or how it differs from another one, and return the exit code."""
     requests = list(sent_requests(_session(options.name, options.store).records))
-    request = _numbered(requests, number)
+    request = _find_request(requests, number)
     lines, data = list(_lines(request)), request_dict(request)
     headings = [_heading(request, len(requests))]
     is_wrong = request.state == "wrong"
     if options.diff is not None:
-        before = _numbered(requests, options.diff)
+        before = _find_request(requests, options.diff)
         names = (f"request {before.number}", f"request {request.number}")
         lines = list(difflib.unified_diff(list(_lines(before)), lines, *names, lineterm="", n=2))
         data = {"before": request_dict(before), "after": data, "diff": lines}
@@ -92,7 +92,7 @@ def verify_session(options: VerifyOptions) -> int:
     try:
         session = _session(options.name, options.store)
     except SessionNotFoundError:
-        deleted = _deleted(options.name, where_of(options.store))
+        deleted = _read_deletion(options.name, where_of(options.store))
         if deleted is None:
             raise
         return _tell_deleted(deleted, options)
@@ -107,7 +107,7 @@ def verify_session(options: VerifyOptions) -> int:
                 "session": session.id,
                 "valid": sound,
                 "requests": len(requests),
-                "copied": _copied(session.records),
+                "copied": _count_copied(session.records),
                 "states": dict(states),
                 "chain": links[-1] if links else None,
                 "end": session.end,
@@ -143,7 +143,7 @@ def request_dict(request: SentRequest) -> dict[str, Any]:
 def _session(name: str, where: str | None) -> _Session:
     directory = None if where is None else directory_of(where)
     if where is None or directory is not None:
-        file = read(Path(located(name)) if directory is None else SessionStore(directory).find(name))
+        file = read(Path(locate_session(name)) if directory is None else SessionStore(directory).find(name))
         return _Session(file.header.id, file.records, file.torn_bytes, file.end)
 
     async def stored(store: Store) -> _Session:
@@ -153,7 +153,7 @@ def _session(name: str, where: str | None) -> _Session:
     return with_store(where, stored)
 
 
-def _deleted(name: str, where: str) -> Deleted | None:
+def _read_deletion(name: str, where: str) -> Deleted | None:
     async def stored(store: Store) -> list[Deleted]:
         return Deleted.read((await store.documents(DELETED)).values())
 
@@ -168,14 +168,14 @@ def _tell_deleted(deleted: Deleted, options: VerifyOptions) -> int:
         data = {"session": deleted.id, "deleted": deleted.at, "requests": deleted.requests, "chain": deleted.chain}
         write_json(data | {"valid": noted})
     else:
-        _write(f"session {deleted.id} was deleted at {deleted.at}. It had {counted(deleted.requests, 'request')}.")
+        _write(f"session {deleted.id} was deleted at {deleted.at}. It had {count_noun(deleted.requests, 'request')}.")
         _write(f"Its chain ended in {deleted.chain or '(none)'}")
         if not noted:
             _write(f"It is not known if the link {options.chain} was in it: only the last link is left.")
     return failure.OK if noted else failure.FAILED
 
 
-def _numbered(requests: Sequence[SentRequest], number: int) -> SentRequest:
+def _find_request(requests: Sequence[SentRequest], number: int) -> SentRequest:
     if number <= len(requests):
         return requests[number - 1]
     if not requests:
@@ -183,7 +183,7 @@ def _numbered(requests: Sequence[SentRequest], number: int) -> SentRequest:
     raise InputError(f"there is no request {number}: the session has {len(requests):,}")
 
 
-def _copied(records: Sequence[Record]) -> int:
+def _count_copied(records: Sequence[Record]) -> int:
     """Return the number of requests that were sent in the session that this one branches off from."""
     requests = copied = 0
     for record in records:
@@ -195,8 +195,8 @@ def _copied(records: Sequence[Record]) -> int:
 
 
 def _tell(session: _Session, requests: Sequence[SentRequest], states: Mapping[str, int]) -> None:
-    _write(f"session {session.id}: {counted(len(requests), 'request')}")
-    if copied := _copied(session.records):
+    _write(f"session {session.id}: {count_noun(len(requests), 'request')}")
+    if copied := _count_copied(session.records):
         _write(f"{copied:>6,}  of them were sent in the session that it branches off from")
     for state, words in _STATES.items():
         if states[state]:
@@ -205,7 +205,7 @@ def _tell(session: _Session, requests: Sequence[SentRequest], states: Mapping[st
         if request.state == "wrong":
             _write(f"request {request.number} (line {request.line}): {request.problem}")
     if session.end != "whole":
-        _write(f"{_ENDS[session.end]} ({counted(session.torn_bytes, 'byte')}): a request there is not known.")
+        _write(f"{_ENDS[session.end]} ({count_noun(session.torn_bytes, 'byte')}): a request there is not known.")
     if not requests:
         _write("Nothing can be verified: the journal has no digests of requests.")
     elif not states["wrong"]:
@@ -221,10 +221,10 @@ def _lines(request: SentRequest) -> Iterator[str]:
     except ValueError:
         yield from request.body.decode("utf-8", "replace").splitlines()
     else:
-        yield from _outlined(body, "")
+        yield from _outline_value(body, "")
 
 
-def _outlined(value: Any, indent: str) -> Iterator[str]:
+def _outline_value(value: Any, indent: str) -> Iterator[str]:
     if isinstance(value, dict):
         entries = [(f"{key}:", entry) for key, entry in value.items()]
     elif isinstance(value, list):
@@ -234,7 +234,7 @@ def _outlined(value: Any, indent: str) -> Iterator[str]:
     for name, entry in entries:
         if isinstance(entry, dict | list) and entry:
             yield f"{indent}{name}"
-            yield from _outlined(entry, f"{indent}  ")
+            yield from _outline_value(entry, f"{indent}  ")
         elif isinstance(entry, str) and "\n" in entry:
             yield f"{indent}{name} |"
             yield from (f"{indent}  {line}" for line in entry.split("\n"))

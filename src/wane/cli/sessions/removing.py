@@ -13,7 +13,7 @@ from wane.cli.commands import DeleteOptions, PruneOptions
 from wane.cli.failure import UsageError
 from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import directory_of, id_in_store, where_of, with_store
-from wane.cli.terminal.text import counted, human_bytes, local_time, say
+from wane.cli.terminal.text import count_noun, human_bytes, local_time, say
 from wane.core.errors import JournalError, SessionLockedError, SessionNotFoundError, WaneError
 from wane.formats import get_format
 from wane.journal import Journal, RequestRecord, SessionStore
@@ -112,8 +112,8 @@ def _delete_turn(path: Path, number: int) -> None:
         rewrite(journal, records)
     hidden = sum(isinstance(record, RequestRecord) and record.deleted is not None for record in records)
     sys.stdout.write(
-        f"the texts of turn {number} were deleted, {counted(len(messages), 'message')}; "
-        f"{counted(hidden, 'request')} can no longer be shown as sent\n"
+        f"the texts of turn {number} were deleted, {count_noun(len(messages), 'message')}; "
+        f"{count_noun(hidden, 'request')} can no longer be shown as sent\n"
     )
 
 
@@ -124,5 +124,5 @@ def _print_session(session_id: str, written: datetime, size: int) -> None:
 def _print_total(freed: Sequence[int], *, dry: bool) -> int:
     """Print the number of sessions and the bytes that they freed, and return the exit code."""
     result = "would be deleted, which would free" if dry else "deleted, which freed"
-    sys.stdout.write(f"{counted(len(freed), 'session')} {result} {human_bytes(sum(freed))}\n")
+    sys.stdout.write(f"{count_noun(len(freed), 'session')} {result} {human_bytes(sum(freed))}\n")
     return failure.OK

@@ -15,13 +15,13 @@ from wane.account import NOTHING, Account
 from wane.cli import failure
 from wane.cli.commands import ShowOptions
 from wane.cli.failure import InputError, UsageError
-from wane.cli.lab.reading import located
-from wane.cli.sessions.listing import agent_of, described, short_id
+from wane.cli.lab.reading import locate_session
+from wane.cli.sessions.listing import agent_of, describe_recorder, short_id
 from wane.cli.sessions.receipts import show_request
 from wane.cli.terminal import layout, picture
-from wane.cli.terminal.picture import Band, Role, Row, elided
+from wane.cli.terminal.picture import Band, Role, Row, elide_rows
 from wane.cli.terminal.tables import plain_table
-from wane.cli.terminal.text import counted, cut, local_time, plain_console, printable, write_json
+from wane.cli.terminal.text import count_noun, cut, local_time, plain_console, printable, write_json
 from wane.core import Episode, Item, Kind, Pinned, Step
 from wane.core.errors import JournalError
 from wane.formats import get_format
@@ -155,7 +155,7 @@ def show_session(options: ShowOptions) -> int:
         return show_request(options, options.at)
     if options.diff is not None or options.store is not None:
         raise UsageError("--diff and --store need --at, the number of a request")
-    path = Path(located(options.name))
+    path = Path(locate_session(options.name))
     try:
         session = load_session(path)
     except JournalError as error:
@@ -255,8 +255,10 @@ def describe_usage(usage: Account) -> str:
     if not usage.calls:
         return "no model call was reported"
     cache = f"{usage.cache_read_tokens:,} read from the cache, {usage.cache_write_tokens:,} written to it"
-    read = counted(usage.input_tokens, "token")
-    return f"{counted(usage.calls, 'model call')}: {read} in ({cache}), {usage.output_tokens:,} out; {usage.describe()}"
+    read = count_noun(usage.input_tokens, "token")
+    return (
+        f"{count_noun(usage.calls, 'model call')}: {read} in ({cache}), {usage.output_tokens:,} out; {usage.describe()}"
+    )
 
 
 def _pass_dict(record: PassRecord, pinned: Pinned | None) -> dict[str, Any]:
@@ -283,13 +285,13 @@ def _print(session: Session, full: bool) -> None:
     console = plain_console()
     console.print(_summary(session), "")
     table = picture.EpisodeTable(tree(session, full=full), limit, _LABELS)
-    console.print(picture.titled("Episodes", table))
+    console.print(picture.add_title("Episodes", table))
     if session.passes:
-        console.print(picture.titled("Passes", _pass_table(session, limit)))
+        console.print(picture.add_title("Passes", _pass_table(session, limit)))
     if (index := session.rebuilt.window.index) is not None:
-        console.print(picture.titled("The index of what has left the view", Text(printable(index.text, "\n"))))
+        console.print(picture.add_title("The index of what has left the view", Text(printable(index.text, "\n"))))
     window = picture.WindowPicture(session.blocks, session.rebuilt.engine.budget, _LABELS)
-    console.print(picture.titled("The window", window))
+    console.print(picture.add_title("The window", window))
     console.print(picture.WORDS_HINT, style="dim")
 
 
@@ -301,11 +303,11 @@ def _summary(session: Session) -> RenderableType:
     table.add_row("session", Text(header.id, style="bold"))
     table.add_row("directory", printable(header.cwd))
     table.add_row(
-        "began", f"{local_time(header.created)}, {counted(len(rebuilt.messages), 'message')} ({header.format})"
+        "began", f"{local_time(header.created)}, {count_noun(len(rebuilt.messages), 'message')} ({header.format})"
     )
     keepers = []
     if agent_of(header.id) == "proxy":
-        keepers.append(described(header.id, header.format))
+        keepers.append(describe_recorder(header.id, header.format))
     keepers.append(rebuilt.strategy and name_strategy(rebuilt.strategy))
     if keeper := ", ".join(name for name in keepers if name):
         table.add_row("kept by", printable(keeper))
@@ -327,10 +329,10 @@ def _summary(session: Session) -> RenderableType:
     if rebuilt.by_episode and rebuilt.bounded and (widening := rebuilt.window.room.widening):
         table.add_row("room", widening)
     if rebuilt.by_episode and rebuilt.bounded and excess > 0:
-        over = f"by {counted(excess, 'token')}; no pass may take: {rebuilt.window.pinned.explain()}"
+        over = f"by {count_noun(excess, 'token')}; no pass may take: {rebuilt.window.pinned.explain()}"
         table.add_row("over", Text(printable(over), style="red"))
     if session.file.torn:
-        lost = counted(session.file.torn_bytes, "byte")
+        lost = count_noun(session.file.torn_bytes, "byte")
         cut = f"the last record was cut short ({lost}); resuming the session repairs it"
         table.add_row("damage", Text(cut, style="red"))
     return table
@@ -338,7 +340,7 @@ def _summary(session: Session) -> RenderableType:
 
 def _pass_table(session: Session, limit: int | None) -> RenderableType:
     table = plain_table(">pass", "when", ">before", ">after", ">budget", "*from")
-    for row in elided(list(enumerate(session.passes, start=1)), limit):
+    for row in elide_rows(list(enumerate(session.passes, start=1)), limit):
         if isinstance(row, int):
             table.add_row("", f"({row:,} more)")
             continue

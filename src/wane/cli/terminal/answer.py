@@ -59,7 +59,7 @@ class AnswerText:
 
         from wane.cli.terminal.markdown import markdown
 
-        lines = [_stripped(line) for line in console.render_lines(markdown(self.text), options, pad=False)]
+        lines = [_strip_end(line) for line in console.render_lines(markdown(self.text), options, pad=False)]
         while lines and not lines[-1]:
             lines.pop()
         for number, line in enumerate(lines):
@@ -68,7 +68,7 @@ class AnswerText:
                 yield Segment.line()
 
 
-def _stripped(line: list[Segment]) -> list[Segment]:
+def _strip_end(line: list[Segment]) -> list[Segment]:
     """Return a line without the spaces at its end."""
     segments = list(line)
     while segments and not segments[-1].text.strip():

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from rich.table import Table
 from rich.text import Text
 
-from wane.cli.terminal.picture import Band, Role, Row, elided
+from wane.cli.terminal.picture import Band, Role, Row, elide_rows
 from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import printable
 from wane.core import ContextWindow, Episode, EpisodeType, Item, Kind, Level, Policy, Step
@@ -188,7 +188,7 @@ def step_table(steps: Sequence[Step], *, limit: int | None = None) -> Table:
     """Return the table of what a pass evicted, in order; consecutive steps of one episode are one row."""
     table = plain_table("step", "*episode", "*levels", ">freed", ">view")
     runs = [list(group) for _, group in groupby(enumerate(steps, start=1), lambda pair: pair[1].number)]
-    for run in elided(runs, limit):
+    for run in elide_rows(runs, limit):
         if isinstance(run, int):
             table.add_row("", Text(f"({run:,} more)", style="dim"))
             continue

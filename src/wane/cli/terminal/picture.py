@@ -22,7 +22,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from wane.cli.terminal.tables import plain_table
-from wane.cli.terminal.text import counted, is_unicode, printable
+from wane.cli.terminal.text import count_noun, is_unicode, printable
 from wane.words import TYPES
 
 
@@ -124,12 +124,12 @@ BEFORE_AFTER: Final = ("before", "after")
 """Labels for the two sides of a pass."""
 
 
-def titled(title: str, body: RenderableType) -> RenderableType:
+def add_title(title: str, body: RenderableType) -> RenderableType:
     """Return a renderable under a heading, followed by an empty line."""
     return Group(Text(title, style="bold"), body, Text())
 
 
-def elided(rows: Sequence[_RowT], limit: int | None) -> Iterator[_RowT | int]:
+def elide_rows(rows: Sequence[_RowT], limit: int | None) -> Iterator[_RowT | int]:
     """Yield rows, with a number in place of those left out in the middle."""
     if limit is None or len(rows) <= limit:
         yield from rows
@@ -163,7 +163,7 @@ class EpisodeTable:
         if wide:
             # The names and their notes get the room.
             table.columns[-1].max_width = _WHY_WIDTH
-        for row in elided(self.rows, self.limit):
+        for row in elide_rows(self.rows, self.limit):
             if isinstance(row, int):
                 table.add_row("", Text(f"({row:,} more)", style="dim"))
             else:
@@ -278,7 +278,7 @@ def _line(label: str, tape: Text, tokens: int | None, width: int, style: str = "
     line = Text.assemble((f" {label:<{_LABEL_WIDTH - 1}}", "" if tokens is None else "bold"), tape)
     if tokens is not None:
         line.append(f"{'':{width - len(tape)}} ")
-        line.append(counted(tokens, "token"), style=style)
+        line.append(count_noun(tokens, "token"), style=style)
     return line
 
 

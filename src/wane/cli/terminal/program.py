@@ -19,7 +19,7 @@ def program(started_as: str | None = None, environ: Mapping[str, str] | None = N
     started = Path(sys.argv[0] if started_as is None else started_as)
     environ = os.environ if environ is None else environ
     if started.name == "__main__.py":
-        return f"{_typed(Path(sys.executable))} -m wane"
+        return f"{_format_path(Path(sys.executable))} -m wane"
     if started.stem != "wane" or not started.exists():
         return "wane"
     from wane.agent.search_path import users_environment
@@ -27,10 +27,10 @@ def program(started_as: str | None = None, environ: Mapping[str, str] | None = N
     on_path = None if "UV" in environ else shutil.which("wane", path=users_environment(environ).get("PATH"))
     if on_path is not None and Path(on_path).resolve() == started.resolve():
         return "wane"
-    return _typed(started)
+    return _format_path(started)
 
 
-def _typed(path: Path) -> str:
+def _format_path(path: Path) -> str:
     """Return a path as one would type it here: relative if the current directory is above it."""
     cwd, absolute = Path.cwd(), path.absolute()
     if absolute.is_relative_to(cwd):

@@ -29,7 +29,7 @@ END: Final = _available("SIGTERM", "SIGHUP")
 
 
 @contextmanager
-def handled(numbers: tuple[signal.Signals, ...], handle: Callable[[], object]) -> Iterator[None]:
+def handle_signals(numbers: tuple[signal.Signals, ...], handle: Callable[[], object]) -> Iterator[None]:
     """Let signals call a function in the running loop instead of their usual handlers, where that is possible.
 
     A signal to end that is ignored, as under `nohup`, stays ignored.
@@ -74,7 +74,7 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
             _send(running[0], number)
 
     # Handlers instead of ignored signals, because a program inherits those that are ignored.
-    with caught(_PASSED_ON, handle):
+    with catch_signals(_PASSED_ON, handle):
         child = subprocess.Popen(command, env=dict(environ))  # noqa: S603 - what the user asks to run
         running.append(child)
         for number in early:
@@ -106,7 +106,7 @@ def _in_foreground() -> bool:
 
 
 @contextmanager
-def caught(
+def catch_signals(
     numbers: Iterable[signal.Signals], handle: Callable[[int, FrameType | None], object]
 ) -> Iterator[Callable[[], None]]:
     """Let signals call a function instead of their usual handlers; yield a function that restores these, for a fork.

@@ -92,7 +92,7 @@ def short(tokens: int) -> str:
     return str(tokens)
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
+def count_noun(number: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun, in the plural if needed: by default the noun with an `s`."""
     if number != 1:
         noun = plural or f"{noun}s"

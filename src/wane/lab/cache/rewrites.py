@@ -240,7 +240,7 @@ class Requests:
             return replace(event, evidence=f"{event.evidence}; {reported.evidence}")
         return (
             reported
-            or self._expired(sent, before)
+            or self._explain_expiry(sent, before)
             or _expired_in_part(sent, before)
             or event
             or _recorded_change(sent, before)
@@ -266,7 +266,7 @@ class Requests:
                 return Explanation(Cause.EVICTION, Certainty.RECORDED, f"{who} content from the view")
         return None
 
-    def _expired(self, sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:
+    def _explain_expiry(self, sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:
         """Return whether the cache had expired; then at most a head that other sessions share was read."""
         # The cache lives as long as the call asked that wrote it: a client may change that within a session.
         seconds, lifetime = sent.seconds_since(before), before.rules.lifetime
@@ -408,4 +408,4 @@ def _dollars(sent: ReportedRequest, tokens: int) -> float | None:
     if prices is None:
         return None
     at = None if sent.call.at is None else datetime.fromtimestamp(sent.call.at, UTC)
-    return prices.repeated(tokens, sent.usage.use, at)
+    return prices.repeated_cost(tokens, sent.usage.use, at)

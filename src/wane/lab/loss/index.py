@@ -34,7 +34,7 @@ class Touched:
     edited: tuple[str, ...] = ()
 
 
-def touched(call: Part) -> Touched:
+def touched_files(call: Part) -> Touched:
     """Return which files a call shows and which it edits, judging by its arguments.
 
     Of the files that a call reads and writes by its judgement, only those count whose content it shows (not a search,
@@ -81,13 +81,13 @@ class Files:
         for index in range(self._walked, call.first):
             part = self._parts[index]
             if part.kind is Kind.CALL:
-                self._asked[part.call_id] = touched(part).read
+                self._asked[part.call_id] = touched_files(part).read
             elif part.kind is Kind.RESULT:
                 for path in self._asked.pop(part.call_id, ()):
                     self._latest[path] = index
         self._walked = call.first
         calls = [part for part in self._parts[call.first : call.stop] if part.kind is Kind.CALL]
-        edited = dict.fromkeys(path for part in calls for path in touched(part).edited)
+        edited = dict.fromkeys(path for part in calls for path in touched_files(part).edited)
         reads = [self._latest.get(path) for path in edited]
         return [read for read in reads if read is not None]
 

@@ -300,7 +300,7 @@ def figures_of(
     simulation, pending = Simulation(), False
     otherwise = Pricing.of(price)
     for part in _with_sub_agents(session):
-        sizes, pricing = measure(part), Pricing.recorded(part, otherwise)
+        sizes, pricing = measure(part), Pricing.of_recording(part, otherwise)
         rows = list(_rows(part, sizes, pricing))
         calls += rows
         if part.totals or not part.answered:
@@ -371,7 +371,7 @@ def _row(
     again = None
     prices = pricing.prices_for(call)
     if rewrite is not None and prices is not None and call.usage is not None:
-        again = prices.repeated(rewrite.tokens, call.usage.use, moment(call))
+        again = prices.repeated_cost(rewrite.tokens, call.usage.use, moment(call))
     return CallRow(
         call.id,
         call.at,

@@ -52,7 +52,7 @@ class Terms:
 class FigureStore(FileStore):
     """Keeps the figures of files, with titles and the beginnings of messages; see `FileStore`."""
 
-    def known(self, sources: Iterable[Source], terms: Terms) -> Iterator[tuple[Source, list[SessionFigures]]]:
+    def find_known(self, sources: Iterable[Source], terms: Terms) -> Iterator[tuple[Source, list[SessionFigures]]]:
         """Yield the files that have not changed since their figures were kept, with these figures."""
         for source, data in self.known_data(sources, terms.key):
             with suppress(LookupError, TypeError):  # damaged
@@ -86,7 +86,7 @@ class FigureReader:
 
     def read(self, sources: Sequence[Source], progress: Progress | None = None) -> None:
         """Take the figures of some files, without replays; those that did not change are only looked up."""
-        for source, sessions in self._store.known(sources, self._terms):
+        for source, sessions in self._store.find_known(sources, self._terms):
             self.figures[source.path] = sessions
         # The largest first, so that none of them starts when the others are nearly done.
         waiting = [source for source in sources if source.path not in self.figures]

@@ -203,7 +203,7 @@ class Overview:
         worst, best = 1 - simulation.high / simulation.before, 1 - simulation.low / simulation.before
         return savings(worst, best, bound=bool(self.total.summaries) and not self.total.estimated)
 
-    def compared(self, agent: str | None = None) -> Simulation:
+    def comparable_calls(self, agent: str | None = None) -> Simulation:
         """Return the calls of an agent, or of all, of which it is known what they cost without Wane and with it."""
         if agent is None:
             return self.simulation + self.effect
@@ -239,18 +239,18 @@ def summarise(
     ordered = sorted(_distinct(sessions, journals), key=_first_moment)
     parents = {(figures.source, figures.id): figures for figures in ordered if figures.id}
     groups: dict[int, SessionSummary] = {}
-    repeated = _repeated(ordered)
+    repeated = _find_repeated(ordered)
     seen: set[tuple[str, int]] = set()
     for figures in ordered:
         outer = _outermost(figures, parents)
         summary = groups.setdefault(id(outer), SessionSummary(outer))
-        _add(overview, summary, figures, _paid(figures, repeated, seen))
+        _add(overview, summary, figures, _paid_calls(figures, repeated, seen))
     overview.sessions = [summary for summary in groups.values() if summary.sums.calls]
     overview.sessions.sort(key=lambda summary: (-summary.sums.dollars, -summary.sums.calls, summary.figures.name))
     return overview
 
 
-def _paid(figures: SessionFigures, repeated: set[int], seen: set[tuple[str, int]]) -> Iterable[CallRow]:
+def _paid_calls(figures: SessionFigures, repeated: set[int], seen: set[tuple[str, int]]) -> Iterable[CallRow]:
     """Return the calls of a session that count in it, grouped if none of them stands in another one too."""
     if repeated.isdisjoint(figures.calls.ids):
         return figures.calls.groups
@@ -264,7 +264,7 @@ def _paid(figures: SessionFigures, repeated: set[int], seen: set[tuple[str, int]
     return own
 
 
-def _repeated(sessions: Iterable[SessionFigures]) -> set[int]:
+def _find_repeated(sessions: Iterable[SessionFigures]) -> set[int]:
     """Return the numbers of ids that occur more than once; in shares, so that few are sets at a time."""
     shares = [array("Q") for _ in range(_SHARES)]
     for figures in sessions:

@@ -84,7 +84,7 @@ class _StepReader:
         source = self._step.get("source")
         management = mapping(mapping(self._step.get("extra")).get("context_management"))
         if management.get("boundary") == "replace":
-            summary = Content.joined(_content(result.get("content")) for result in self._results).text
+            summary = Content.join_contents(_content(result.get("content")) for result in self._results).text
             before = count(management.get("tokens_before"))
             self._builder.compaction(summary, tokens_before=before, at=self._at)
         elif source == "agent" and self._step.get("llm_call_count") != 0:
@@ -98,7 +98,7 @@ class _StepReader:
     def _add_turn(self, kind: Kind) -> None:
         calls = [Content(f"{call.tool}{call.arguments}") for call in self._calls()]
         results = [_content(result.get("content")) for result in self._results]
-        turn = Content.joined([_content(self._step.get("message")), *calls, *results])
+        turn = Content.join_contents([_content(self._step.get("message")), *calls, *results])
         system = kind is Kind.SYSTEM
         if not turn and system:
             return

@@ -40,10 +40,10 @@ def choose(sessions: Sequence[RecordedSession], choice: str, name: str) -> Recor
     if len(matches) == 1:
         return matches[0]
     what = f"{len(matches)} sessions with {choice!r} in their titles" if matches else f"no session {choice!r}"
-    raise SessionNotFoundError(f"{name} holds {what}; it has {listed(sessions)}")
+    raise SessionNotFoundError(f"{name} holds {what}; it has {list_titles(sessions)}")
 
 
-def listed(sessions: Sequence[RecordedSession]) -> str:
+def list_titles(sessions: Sequence[RecordedSession]) -> str:
     """Return the numbers of sessions, each with its title."""
     named = [f"{_MARK}{number} {session.title or session.name}" for number, session in enumerate(sessions, start=1)]
     rest = len(named) - _NAMED

@@ -96,7 +96,7 @@ def _add_answer(message: Mapping[str, Any], blocks: Sequence[object], builder: S
     model, metrics = mapping(message.get("modelInfo")), mapping(message.get("metrics"))
     builder.settle()
     builder.answer(
-        answer.coupled(),
+        answer.couple_parts(),
         usage=_usage(metrics),
         at=seconds(message.get("ts")),
         model=text(model.get("id")) or None,

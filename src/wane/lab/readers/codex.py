@@ -376,7 +376,7 @@ class _Assembly:
                 self._output.append(step)
             elif isinstance(step.what, _Begun):
                 self._flush(None)
-                self._builder.branched()
+                self._builder.note_branch()
             elif isinstance(step.what, _Compacted):
                 self._flush(None)
                 self._builder.settle(_ABORTED, coming=self._coming)
@@ -458,7 +458,7 @@ def _part_of_item(item: Mapping[str, Any]) -> Part | _Output | None:
         case "additional_tools":
             return Part(Kind.SYSTEM, compact(item.get("tools")))
         case "reasoning":
-            words = Content.joined([content(item.get("summary")), content(item.get("content"))]).text
+            words = Content.join_contents([content(item.get("summary")), content(item.get("content"))]).text
             extra = sealed_tokens(item.get("encrypted_content"), SEAL)
             return _Output((Part(Kind.REASONING, words, extra_tokens=extra),))
         case "function_call" | "custom_tool_call":

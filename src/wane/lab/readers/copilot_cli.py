@@ -235,5 +235,5 @@ class _Assembly:
             for call in objects(data.get("toolRequests")):
                 answer.call(call.get("toolCallId"), call.get("name"), call.get("arguments"))
         made = _call(first, self._usages)
-        self._builder.answer(answer.coupled(), usage=made.usage, at=made.at, model=made.model, line=line)
+        self._builder.answer(answer.couple_parts(), usage=made.usage, at=made.at, model=made.model, line=line)
         self._answer.clear()

@@ -39,11 +39,11 @@ class DatabaseReader(Protocol):
     NAME: str
     TABLES: frozenset[str]
 
-    def listed(self, database: sqlite3.Connection) -> Iterator[Listed]:
+    def list_sessions(self, database: sqlite3.Connection) -> Iterator[Listed]:
         """Yield the sessions, without those of sub-agents."""
         ...
 
-    def exported(self, database: sqlite3.Connection, session: str) -> Mapping[str, Any] | None:
+    def export_session(self, database: sqlite3.Connection, session: str) -> Mapping[str, Any] | None:
         """Return a session as the agent itself exports it; None if there is no session with this id."""
         ...
 
@@ -73,13 +73,13 @@ def read(path: Path) -> list[RecordedSession]:
         FormatError: if the database is of no known agent, damaged, or without this session.
     """
     chosen = is_session(path)
-    with _opened(path.parent if chosen else path) as (reader, database):
+    with _open_databases(path.parent if chosen else path) as (reader, database):
         names = [path.name]
         if not chosen:
-            names = [listed.id for listed in reader.listed(database)]
+            names = [listed.id for listed in reader.list_sessions(database)]
         sessions: list[RecordedSession] = []
         for name in names:
-            exported = reader.exported(database, name)
+            exported = reader.export_session(database, name)
             if exported is None:
                 raise FormatError(f"it holds no session {name}")
             sessions.append(reader.session(exported, sound(name), Problems()))
@@ -92,14 +92,14 @@ def sessions(path: Path) -> list[Listed]:
     Raises:
         FormatError: if the database is of no known agent, or damaged.
     """
-    with _opened(path) as (reader, database):
-        return list(reader.listed(database))
+    with _open_databases(path) as (reader, database):
+        return list(reader.list_sessions(database))
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[DatabaseReader, sqlite3.Connection]]:
+def _open_databases(path: Path) -> Iterator[tuple[DatabaseReader, sqlite3.Connection]]:
     try:
-        with closing(_connected(path)) as database:
+        with closing(_connect_readonly(path)) as database:
             tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             modules = (cast(DatabaseReader, import_module(f"wane.lab.readers.{name}")) for name in _NAMES)
             reader = next((module for module in modules if tables >= module.TABLES), None)
@@ -110,7 +110,7 @@ def _opened(path: Path) -> Iterator[tuple[DatabaseReader, sqlite3.Connection]]:
         raise FormatError(f"the database cannot be read: {error}") from error
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connect_readonly(path: Path) -> sqlite3.Connection:
     """Open a database for reading only; the agent may be writing to it at the same time."""
     uri = path.absolute().as_uri()
     database = sqlite3.connect(f"{uri}?mode=ro", uri=True)

@@ -158,7 +158,7 @@ def chats(values: Sequence[Value], is_message: Callable[[object], bool]) -> list
     candidates: list[Chat] = []
     loose: list[Value] = []
     for line, value in values:
-        nested = _unwrapped(line, value)
+        nested = _unwrap_chats(line, value)
         candidates += nested
         if not nested:
             loose.append((line, value))
@@ -167,12 +167,12 @@ def chats(values: Sequence[Value], is_message: Callable[[object], bool]) -> list
     return [chat for chat in candidates if chat.has_message(is_message)]
 
 
-def _unwrapped(line: int | None, value: object) -> list[Chat]:
+def _unwrap_chats(line: int | None, value: object) -> list[Chat]:
     """Return the chats in a value; none if it can only be a message itself."""
     if isinstance(value, list):
         chats: list[Chat] = []
         for entry in value:
-            chats += _unwrapped(line, entry)
+            chats += _unwrap_chats(line, entry)
         return chats or [Chat([(line, entry) for entry in value])]
     if not isinstance(value, dict):
         return []

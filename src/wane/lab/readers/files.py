@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 
 from wane.core.errors import FormatError, JournalError, SessionNotFoundError
 from wane.lab.names import MAX_UNPACKED
-from wane.lab.readers.building.lines import DAMAGED, compression, head, is_compressed_copy, plain_path, unpacked
+from wane.lab.readers.building.lines import DAMAGED, compression, head, is_compressed_copy, open_unpacked, plain_path
 from wane.lab.readers.choice import split_choice
 from wane.lab.readers.databases import is_session
 
@@ -94,11 +94,11 @@ def plain_file(path: Path, most: int = MAX_UNPACKED) -> Iterator[Path]:
     with ExitStack() as context:
         plain = path
         if str(path) == STDIN:
-            plain = _copied(sys.stdin.buffer, "stdin", context)
+            plain = _copy_file(sys.stdin.buffer, "stdin", context)
         try:
             if not is_session(plain) and _must_be_unpacked(plain, most):
-                with unpacked(plain, most) as content:
-                    plain = _copied(content, plain_path(plain).name, context)
+                with open_unpacked(plain, most) as content:
+                    plain = _copy_file(content, plain_path(plain).name, context)
         except DAMAGED as error:
             raise FormatError(f"{shown_path(path)} is damaged and cannot be decompressed: {error}") from error
         except FormatError as error:
@@ -120,13 +120,13 @@ def _must_be_unpacked(path: Path, most: int) -> bool:
     except DAMAGED:
         return True
     # Its reader reads on over damage, so only the size counts here.
-    with suppress(*DAMAGED), unpacked(path, most) as content:
+    with suppress(*DAMAGED), open_unpacked(path, most) as content:
         while content.read(1 << 20):
             pass
     return False
 
 
-def _copied(source: BinaryIO, name: str, context: ExitStack) -> Path:
+def _copy_file(source: BinaryIO, name: str, context: ExitStack) -> Path:
     """Return a temporary copy of a file, which exists as long as the context lasts."""
     copy = Path(context.enter_context(TemporaryDirectory(prefix="wane-"))) / name
     with copy.open("wb") as file:

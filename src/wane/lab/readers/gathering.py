@@ -13,7 +13,7 @@ from wane.lab.names import MAX_UNPACKED
 from wane.lab.readers.building.joining import join
 from wane.lab.readers.claude_code import SUB_AGENT
 from wane.lab.readers.files import find_files
-from wane.lab.readers.kin import descendants, nested
+from wane.lab.readers.kin import descendants, nest_children
 from wane.lab.readers.reading import briefly, read_file
 from wane.lab.session import ModelCall, RecordedSession
 
@@ -136,7 +136,7 @@ def gather(
     """
     recordings, unread, repeated = _read_all(paths, format, max_unpacked, progress, reader)
     if not joined:
-        recordings = _branched(recordings)
+        recordings = _mark_branches(recordings)
     if sidechains:
         recordings = _with_sidechains(recordings)
     idle = tuple(recording for recording in recordings if not recording.session.calls)
@@ -181,7 +181,7 @@ def _read_all(
             recordings.append(Recording(session, str(file), number=number, of=len(sessions)))
     if not recordings:
         raise FormatError(f"none of the {len(files)} files holds a session; the first of them: {unread[0].why}")
-    inner = nested([recording.session for recording in recordings])
+    inner = nest_children([recording.session for recording in recordings])
     recordings = [recording for position, recording in enumerate(recordings) if position not in inner]
     sides: set[tuple[str, str]] = set()
     for recording in recordings:
@@ -194,7 +194,7 @@ def _is_of_sub_agent(file: Path) -> bool:
     return file.name.startswith(SUB_AGENT) or (file.name == "wire.jsonl" and file.parent.name != "main")
 
 
-def _branched(recordings: Sequence[Recording]) -> list[Recording]:
+def _mark_branches(recordings: Sequence[Recording]) -> list[Recording]:
     """Mark the calls that a session copied from one before it, from which it branches off; they count there.
 
     The one before is the one that began first: names and folders of files say nothing about that.

@@ -168,7 +168,7 @@ class _Assembly:
         for message in messages:
             if message.summary is not None:
                 self._builder.settle()
-                summary = Content.joined(Content(_text_of(new.data)) for new in message.summary).text
+                summary = Content.join_contents(Content(_text_of(new.data)) for new in message.summary).text
                 first_kept = self._positions.get(message.first_kept)
                 self._builder.compaction(summary, first_kept=first_kept, at=seconds(message.data.get("timestamp")))
             self._positions[message] = self._builder.position

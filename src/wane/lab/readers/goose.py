@@ -14,7 +14,7 @@ from wane.formats.values import compact
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.values import amount, count, decoded, mapping, objects, seconds, text, usage_of
+from wane.lab.readers.building.values import amount, count, decode_json, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
 from wane.lab.readers.places import Place
@@ -60,7 +60,7 @@ def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
     return builder.build()
 
 
-def listed(database: sqlite3.Connection) -> Iterator[Listed]:
+def list_sessions(database: sqlite3.Connection) -> Iterator[Listed]:
     """Yield the sessions, without those of sub-agents; see `DatabaseReader`."""
     columns = {name for _, name, *_ in database.execute("PRAGMA table_info(sessions)")}
     title = "name" if "name" in columns else "description"
@@ -75,7 +75,7 @@ def listed(database: sqlite3.Connection) -> Iterator[Listed]:
             yield Listed(str(name), str(called or ""), cwd or None, float(modified or 0), size)
 
 
-def exported(database: sqlite3.Connection, session: str) -> _Data | None:
+def export_session(database: sqlite3.Connection, session: str) -> _Data | None:
     """Return a session with those of its sub-agents as `children`; see `DatabaseReader`."""
     row = database.execute("SELECT * FROM sessions WHERE id = ?", (session,)).fetchone()
     if row is None:
@@ -87,7 +87,9 @@ def exported(database: sqlite3.Connection, session: str) -> _Data | None:
     )
     messages: list[_Data] = []
     for role, blocks, created, metadata in rows:
-        messages.append({"role": role, "content": decoded(blocks), "created": created, "metadata": decoded(metadata)})
+        messages.append(
+            {"role": role, "content": decode_json(blocks), "created": created, "metadata": decode_json(metadata)}
+        )
     children: list[sqlite3.Row] = []
     if "parent_session_id" in info:
         children = database.execute(
@@ -96,10 +98,10 @@ def exported(database: sqlite3.Connection, session: str) -> _Data | None:
     return {
         "id": session,
         "working_dir": info.get("working_dir"),
-        "model_config": decoded(info.get("model_config_json")),
+        "model_config": decode_json(info.get("model_config_json")),
         "provider_name": info.get("provider_name"),
         "conversation": messages,
-        "children": [exported(database, name) for (name,) in children if name != session],
+        "children": [export_session(database, name) for (name,) in children if name != session],
     }
 
 
@@ -166,7 +168,7 @@ class _Assembly:
             )
             inference = mapping(about.get("inference"))
             self._builder.answer(
-                answer.coupled(),
+                answer.couple_parts(),
                 usage=usage,
                 at=seconds(first.get("created")),
                 model=text(inference.get("requestedModel")) or self._model,

@@ -19,7 +19,7 @@ from wane.core.policy import MAX_BUDGET
 from wane.formats import StoredFormat, get_format
 from wane.formats.base import Part, in_history, is_answer
 from wane.journal.codec import SchemaError
-from wane.journal.lines import checksum_of, decoded, read_record
+from wane.journal.lines import checksum_of, decode_line, read_record
 from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import (
     CLIENT_NOTE,
@@ -183,7 +183,7 @@ def _records(stream: Iterable[bytes], checksum: int, problems: Problems) -> Iter
         except JournalVersionError as error:
             problems.add(number, str(error), "a record of another version of Wane", unread=True)
         except CorruptJournalError as error:
-            record = _unchecked(line)
+            record = _read_unchecked(line)
             what = f"{error}{'; it was read anyway' if record else ''}"
             problems.add(number, what, "a damaged line", unread=not record)
             if record:
@@ -194,11 +194,11 @@ def _records(stream: Iterable[bytes], checksum: int, problems: Problems) -> Iter
             continue  # the next line is named too, and read without its checksum
 
 
-def _unchecked(line: bytes) -> Record | None:
+def _read_unchecked(line: bytes) -> Record | None:
     """Return the record of a line with a wrong checksum, if it holds one: only the line before may be damaged."""
     try:
         data = json.loads(line)
-        return decoded(RECORDS[data["kind"]], data)
+        return decode_line(RECORDS[data["kind"]], data)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, SchemaError):
         return None
 
@@ -240,14 +240,14 @@ class _PendingUsage:
     def add(self, call: _Call) -> Iterator[_Call]:
         """Add the usage of a call, and yield earlier calls whose answers will not come."""
         if self._complete or not self.rounds:
-            yield from self.unanswered()
+            yield from self.take_unanswered()
         self._waiting.append(replace(call, further=bool(self._waiting)))
 
     def complete(self) -> None:
         """Note that the reply is complete: the next call belongs to another one."""
         self._complete = True
 
-    def answered(self) -> _Call | None:
+    def take_answered(self) -> _Call | None:
         """Return the usage of the call whose answer comes next; None if none was reported."""
         return self._waiting.popleft() if self._waiting else None
 
@@ -255,7 +255,7 @@ class _PendingUsage:
         """Return the number of calls whose answers may still come."""
         return len(self._waiting)
 
-    def unanswered(self) -> Iterator[_Call]:
+    def take_unanswered(self) -> Iterator[_Call]:
         """Yield the calls whose answers will not come, and forget them."""
         while self._waiting:
             yield self._waiting.popleft()
@@ -302,14 +302,14 @@ class _Fold:
         elif isinstance(record, NoteRecord) and record.topic == REPLY_NOTE:
             self._usages.complete()
         elif isinstance(record, NoteRecord) and record.topic == FORK_NOTE:
-            self.builder.branched(len(self._usages))
+            self.builder.note_branch(len(self._usages))
         elif isinstance(record, NoteRecord) and (call := spent_call(record)) is not None:
             model, provider = _model(call)
             aside = ModelCall(0, 0, _usage(call), _time(record), model, provider, cost=call.cost)
             self.builder.aside(replace(aside, assumed=call.assumed))
 
     def finish(self) -> None:
-        self._lost(self._usages.unanswered(), None)
+        self._lost(self._usages.take_unanswered(), None)
 
     def _take_message(self, record: MessageRecord, line: int) -> None:
         try:
@@ -326,12 +326,12 @@ class _Fold:
             self._delimiters.update(marks)
         elif not all(part.kind is Kind.RESULT and part.call_id in self._delimiters for part in parts):
             # Only results of the proxy's own tool come between the rounds of a reply.
-            self._lost(self._usages.unanswered(), line)
+            self._lost(self._usages.take_unanswered(), line)
         self._actions.add(parts)
         if answer:
             self.builder.settle(line=line)
             first = self.builder.position
-            call = self._usages.answered()
+            call = self._usages.take_answered()
             # A proxy records an answer when its client sends it back, which may be hours later.
             at = call.at if call is not None and call.at is not None else _time(record)
             self._add_answer(parts, call, at, line)

@@ -171,7 +171,7 @@ class _Assembly:
             if answer.parts or usage is not None:  # else the request failed
                 self._builder.settle(line=self._line)
                 self._builder.answer(
-                    answer.coupled(),
+                    answer.couple_parts(),
                     usage=usage,
                     at=seconds(data.get("time")),
                     model=self._made.model,
@@ -202,7 +202,7 @@ class _Assembly:
             for call in objects(message.get("toolCalls")):
                 answer.call(call.get("id"), call.get("name"), call.get("arguments"))
             self._builder.settle(line=line)
-            self._builder.answer(answer.coupled(), line=line)
+            self._builder.answer(answer.couple_parts(), line=line)
         else:
             self._builder.problems.add(line, f"a message of the unknown role {role!r}")
 
@@ -213,7 +213,7 @@ class _Assembly:
         written = content(summary.get("content") if isinstance(summary, dict) else summary)
         # The user's messages stay beside the summary, but none of what was between them.
         self._builder.compaction(
-            around if written.text in around else Content.joined([Content(around), written]).text,
+            around if written.text in around else Content.join_contents([Content(around), written]).text,
             tokens_before=count(data.get("tokensBefore")),
             tokens_after=count(data.get("tokensAfter")),
             at=seconds(data.get("time")),

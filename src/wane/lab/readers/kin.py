@@ -63,7 +63,7 @@ def _children_in(folder: Path, pattern: str, _changed: int) -> dict[str, list[tu
     return children
 
 
-def nested(sessions: Sequence[RecordedSession]) -> set[int]:
+def nest_children(sessions: Sequence[RecordedSession]) -> set[int]:
     """Put sessions of sub-agents into those that started them, and return their positions.
 
     A session stays where it is if its parent is not among the sessions, or is there twice.

@@ -121,7 +121,7 @@ def _add_answer(builder: SessionBuilder, line: int, message: Mapping[str, Any], 
         function = mapping(call.get("function"))
         answer.call(call.get("id"), function.get("name"), function.get("arguments"))
     builder.settle(line=line)
-    builder.answer(answer.coupled(), model=model, line=line)
+    builder.answer(answer.couple_parts(), model=model, line=line)
 
 
 def _total(meta: Mapping[str, Any], model: str | None) -> ModelCall | None:

@@ -16,7 +16,7 @@ from wane.formats.values import compact
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems, count_abandoned
-from wane.lab.readers.building.values import amount, decoded, mapping, objects, seconds, text, usage_of
+from wane.lab.readers.building.values import amount, decode_json, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
 from wane.lab.readers.places import Place
@@ -80,7 +80,7 @@ def _id_of(data: _Data) -> str:
     return text(mapping(data.get("info")).get("id"))
 
 
-def listed(database: sqlite3.Connection) -> Iterator[Listed]:
+def list_sessions(database: sqlite3.Connection) -> Iterator[Listed]:
     """Yield the sessions, without those of sub-agents; see `DatabaseReader`."""
     sizes: Counter[str] = Counter()
     for table in ("part", "session_message") if _has_second(database) else ("part",):
@@ -94,7 +94,7 @@ def listed(database: sqlite3.Connection) -> Iterator[Listed]:
         yield Listed(str(name), str(title or ""), cwd or None, seconds(modified) or 0.0, sizes[name])
 
 
-def exported(database: sqlite3.Connection, session: str) -> _Data | None:
+def export_session(database: sqlite3.Connection, session: str) -> _Data | None:
     """Return a session with those of its sub-agents as `children`; see `DatabaseReader`."""
     row = database.execute("SELECT * FROM session WHERE id = ?", (session,)).fetchone()
     if row is None:
@@ -104,14 +104,16 @@ def exported(database: sqlite3.Connection, session: str) -> _Data | None:
     for message, data in database.execute(
         "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id", (session,)
     ):
-        parts.setdefault(message, []).append(decoded(data))
+        parts.setdefault(message, []).append(decode_json(data))
     rows = database.execute("SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,))
-    messages = [{"info": {**mapping(decoded(data)), "id": name}, "parts": parts.get(name, [])} for name, data in rows]
+    messages = [
+        {"info": {**mapping(decode_json(data)), "id": name}, "parts": parts.get(name, [])} for name, data in rows
+    ]
     children = database.execute("SELECT id FROM session WHERE parent_id = ? ORDER BY time_created, id", (session,))
     return {
-        "info": {**info, "revert": decoded(info.get("revert"))},
+        "info": {**info, "revert": decode_json(info.get("revert"))},
         "messages": _of_second(database, session) or messages,
-        "children": [exported(database, name) for (name,) in children.fetchall() if name != session],
+        "children": [export_session(database, name) for (name,) in children.fetchall() if name != session],
     }
 
 
@@ -126,7 +128,7 @@ def _of_second(database: sqlite3.Connection, session: str) -> list[_Data]:
     if _has_second(database):
         query = "SELECT id, type, data FROM session_message WHERE session_id = ? ORDER BY seq"
         for name, kind, data in database.execute(query, (session,)):
-            messages += _as_first(name, kind, mapping(decoded(data)))
+            messages += _as_first(name, kind, mapping(decode_json(data)))
     return messages
 
 
@@ -262,7 +264,7 @@ class _Assembly:
         state = mapping(part.get("state"))
         call = Content(f"{text(part.get('tool'))} {compact(state.get('input'))}")
         self._builder.settle()
-        self._builder.user(Content.joined([call, _output(state)]), notice=True)
+        self._builder.user(Content.join_contents([call, _output(state)]), notice=True)
 
     def _summary(self, message: _Data) -> None:
         info, parts = mapping(message.get("info")), objects(message.get("parts"))
@@ -301,7 +303,12 @@ class _Assembly:
             elif kind == "text":
                 answer.text(Content(words))
         self._builder.answer(
-            answer.coupled(), usage=call.usage, at=call.at, model=call.model, provider=call.provider, cost=call.cost
+            answer.couple_parts(),
+            usage=call.usage,
+            at=call.at,
+            model=call.model,
+            provider=call.provider,
+            cost=call.cost,
         )
         for part in step:
             if part.get("type") == "tool":

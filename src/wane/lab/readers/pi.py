@@ -103,12 +103,12 @@ def _entries(path: Path, builder: SessionBuilder) -> list[_TreeLine]:
         name = text(data.get("id")) or f"line {line}"
         parent = (text(data.get("parentId")) or None) if "parentId" in data else last
         names.append(name)
-        entries.append(_TreeLine(line, name, parent, _trimmed(data, names)))
+        entries.append(_TreeLine(line, name, parent, _trim_entry(data, names)))
         last = name
     return entries
 
 
-def _trimmed(data: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
+def _trim_entry(data: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
     """Return an entry without details that no request carries; a compaction names its first kept entry by id."""
     message = data.get("message")
     if isinstance(message, dict):
@@ -258,8 +258,8 @@ def _parts(blocks: Iterable[Mapping[str, Any]], api: str) -> list[Part]:
         else:
             answer.text(content([block]))
     if api.startswith(("openai-responses", "openai-codex", "azure-openai")):
-        return couple_items(answer.parts) if answer.signed else answer.coupled()
-    return answer.coupled()
+        return couple_items(answer.parts) if answer.signed else answer.couple_parts()
+    return answer.couple_parts()
 
 
 def _call(data: Mapping[str, Any], at: float | None) -> ModelCall:

@@ -22,7 +22,7 @@ from wane.core.errors import FormatError, JournalError
 from wane.formats.detection import shape
 from wane.lab.names import MAX_UNPACKED, READER_NAMES
 from wane.lab.readers import aider, databases
-from wane.lab.readers.building.lines import DAMAGED, LOOKED_AT, Problems, head, unpacked
+from wane.lab.readers.building.lines import DAMAGED, LOOKED_AT, Problems, head, open_unpacked
 from wane.lab.readers.choice import choose, split_choice
 from wane.lab.readers.closeness import closest_formats, one_of
 from wane.lab.readers.documents import Value, json_values
@@ -182,7 +182,7 @@ def line_reader_of(head: Sequence[object]) -> LineReader | None:
 
 
 def _read_any(path: Path) -> list[RecordedSession]:
-    with unpacked(path) as file:
+    with open_unpacked(path) as file:
         short_lines = len(file.readline(_SHORT)) < _SHORT
     if short_lines:
         beginning: list[object] = []
@@ -196,7 +196,7 @@ def _read_any(path: Path) -> list[RecordedSession]:
     try:
         numbered = json_values(path, problems)
     except FormatError as error:
-        raise FormatError(f"{error}. {_expected()}") from None
+        raise FormatError(f"{error}. {_expected_formats()}") from None
     values = [value for _, value in numbered]
     document = values[0] if len(values) == 1 else values
     listed = document if isinstance(document, list) else values
@@ -216,7 +216,7 @@ def _read_any(path: Path) -> list[RecordedSession]:
     if closest := closest_formats(listed[:LOOKED_AT]):
         what += f". Its keys come closest to {one_of(closest)}, but no message in it reads as one of that format"
         raise FormatError(f"{what}. {_EXPECTED} one of the formats that --format takes")
-    raise FormatError(f"{what}. {_expected()}")
+    raise FormatError(f"{what}. {_expected_formats()}")
 
 
 def _is_by_lines(path: Path) -> bool:
@@ -232,7 +232,7 @@ def _is_by_lines(path: Path) -> bool:
 _EXPECTED: Final = "Expected a session of"
 
 
-def _expected() -> str:
+def _expected_formats() -> str:
     agents = [reader.TITLE for reader in session_readers() if reader.NAME not in ("atif", "pydantic_ai")]
     return (
         f"{_EXPECTED} {', '.join(agents[:-1])} or {agents[-1]}, messages of OpenAI chat, Anthropic, OpenAI Responses, "

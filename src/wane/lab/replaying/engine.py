@@ -56,7 +56,7 @@ def run_in_processes(
     processes: list[Any] = []
     try:
         # A Ctrl-C in this block is raised at its end.
-        with _uninterrupted():
+        with _hold_interrupts():
             running = {pool.submit(_do, job): job for job in jobs}
             processes += [process for process in multiprocessing.active_children() if process not in others]
         for future in as_completed(running):
@@ -75,7 +75,7 @@ def run_in_processes(
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
+def _hold_interrupts() -> Iterator[None]:
     """Hold back Ctrl-C while processes are started; the new processes never get it.
 
     In the middle of a fork, Python would only print it; in a new process it would arrive before it is ignored there.

@@ -85,7 +85,7 @@ class Pricing:
         return f"{prices.name}{' with 1-hour cache writes' if self.hour else ''}"
 
     @classmethod
-    def recorded(cls, session: RecordedSession, otherwise: Pricing) -> Pricing:
+    def of_recording(cls, session: RecordedSession, otherwise: Pricing) -> Pricing:
         """Return the prices of the models that a session recorded; the usual one is the one with the most calls.
 
         If no model was recorded, or the prices of the usual one are not known, its prices are those of `otherwise`.
@@ -94,7 +94,7 @@ class Pricing:
         for call in session.calls:
             counted += call.samplings
         calls = Counter(call.priced_as for call in counted if call.priced_as)
-        models = tuple((model, _resolved(model)) for model, _ in calls.most_common())
+        models = tuple((model, _resolve_prices(model)) for model, _ in calls.most_common())
         name, prices = models[0] if models else ("", None)
         usual = replace(cls.of(name), prices=prices) if prices else otherwise
         return replace(usual, models=models)
@@ -134,7 +134,7 @@ class Pricing:
         return total
 
 
-def _resolved(model: str) -> Prices | None:
+def _resolve_prices(model: str) -> Prices | None:
     prices = prices_of(model)
     if prices is None:
         return None
@@ -250,7 +250,7 @@ class _Run:
             own += self._summary_call(outcome, call)
             started = perf_counter()
             # The text of the summary is unknown: it has only a length.
-            outcome = self._strategy.take_summary("", self._expected(outcome))
+            outcome = self._strategy.take_summary("", self._expected_tokens(outcome))
             seconds += perf_counter() - started
         if self._trace:
             self._trace.observe(number, outcome)
@@ -331,7 +331,7 @@ class _Run:
         """Make a model call of the strategy's own: it reads the current view and writes a summary."""
         instructions = Substitute(needed.instructions, chars(needed.instructions))
         use = self._cache.request([*needed.view, instructions], self._tokens, call.at, aside=True)
-        output = self._expected(needed)
+        output = self._expected_tokens(needed)
         return Totals(
             own_calls=1,
             own_cost=self._pricing.cost(use, output, call),
@@ -341,7 +341,7 @@ class _Run:
             output=output,
         )
 
-    def _expected(self, needed: SummaryNeeded) -> int:
+    def _expected_tokens(self, needed: SummaryNeeded) -> int:
         """Return the tokens of an answer that is not written."""
         return self._subject.summary_tokens if needed.expected is None else needed.expected
 

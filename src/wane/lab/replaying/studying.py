@@ -98,12 +98,12 @@ def study(
         annotate: who marks episodes.
         summary_tokens: length of a summary; None as in `Subject.of`.
         progress: called with the number of sessions done, and the number of all sessions.
-        own_prices: whether sessions are priced by the models that they recorded; see `Pricing.recorded`.
+        own_prices: whether sessions are priced by the models that they recorded; see `Pricing.of_recording`.
     """
     done = []
     for number, recording in enumerate(recordings):
         subject = Subject.of(count(recording.session, counter), summary_tokens)
-        own = Pricing.recorded(recording.session, pricing) if own_prices else pricing
+        own = Pricing.of_recording(recording.session, pricing) if own_prices else pricing
         used = own.cached_for(hour=pricing.hour or recording.session.cached_for_hour)
         used = replace(used, forced=pricing.hour)
         marks = annotator_of(recording.session, annotate)

@@ -60,7 +60,7 @@ def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any
     known = []
     for agent in agents:
         row = {"agent": agent, "name": NAMES.get(agent, agent), **overview.by_agent[agent].to_dict()}
-        known.append({**row, "compared": comparison_dict(overview, overview.compared(agent))})
+        known.append({**row, "compared": comparison_dict(overview, overview.comparable_calls(agent))})
     models = []
     for model, sums in sorted(overview.by_model.items(), key=lambda entry: (-entry[1].dollars, -entry[1].calls)):
         models.append({"model": model, **sums.to_dict()})
@@ -75,7 +75,7 @@ def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any
         "days": days,
         "causes": causes,
         "paid_again": {"times": overview.lost.times, **broken_dict(overview.lost)},
-        "compared": comparison_dict(overview, overview.compared()),
+        "compared": comparison_dict(overview, overview.comparable_calls()),
         "simulated": comparison_dict(overview, simulation),
         "managed": comparison_dict(overview, overview.effect),
         "managed_sessions": overview.worked.total(),

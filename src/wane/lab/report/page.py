@@ -130,7 +130,7 @@ class Texts:
             return ""
         return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
-    def shortened(self, limit: int) -> list[Shortened]:
+    def shorten_texts(self, limit: int) -> list[Shortened]:
         """Return the texts by number, each with at most `limit` characters."""
         limit = min(limit, self._limit)
         return [shorten(text, limit) for text in self._all]
@@ -145,7 +145,7 @@ def texts_within(sessions: Sequence[Texts], room: int) -> list[list[Shortened]] 
         return None
     limit = TEXT_LIMIT
     while limit >= LEAST:
-        shortened = [session.shortened(limit) for session in sessions]
+        shortened = [session.shorten_texts(limit) for session in sessions]
         if sum(map(size_of, shortened)) <= room:
             return shortened
         limit = int(limit * _STEP)

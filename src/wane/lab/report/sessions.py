@@ -36,7 +36,7 @@ def outline_of(material: Material, annotate: Annotate, trace: Trace | None = Non
     Inference may depend on the budget, so two replays may have different episodes.
     """
     if trace is None or not trace.episodes:
-        trace = _traced(material, annotate)
+        trace = _trace_replay(material, annotate)
     episodes = tuple(episode for _, episode in sorted(trace.episodes.items()))
     return Outline(episodes, tuple(trace.owners.get(index, -1) for index in range(len(material.items))))
 
@@ -46,7 +46,7 @@ def call_before(firsts: Sequence[int], position: int) -> int:
     return bisect_left(firsts, position)
 
 
-def _traced(material: Material, annotate: Annotate) -> Trace:
+def _trace_replay(material: Material, annotate: Annotate) -> Trace:
     window = ContextWindow(MAX_BUDGET, tasks=has_tasks(material.session.parts))
     annotator = Annotator() if annotate == "infer" else None
     marks = material.session.marks if annotate == "host" else {}
@@ -202,8 +202,8 @@ def change_dict(change: Change, before: int, note: Note, how: str | None = None)
     data = {
         "left": ranges(change.removed),
         "back": ranges(change.back),
-        "placed": [_placed(text, note) for text in change.placed],
-        "taken": [_placed(text, note) for text in change.withdrawn],
+        "placed": [_place_text(text, note) for text in change.placed],
+        "taken": [_place_text(text, note) for text in change.withdrawn],
         "how": how,
     }
     return {"call": change.call, "before": before} | {key: value for key, value in data.items() if value}
@@ -225,7 +225,7 @@ def ranges(indexes: Iterable[int]) -> list[int]:
     return runs
 
 
-def _placed(text: Substitute, note: Note) -> list[int]:
+def _place_text(text: Substitute, note: Note) -> list[int]:
     return [-1 if text.index is None else text.index, text.tokens, note(text.text)]
 
 

@@ -172,12 +172,12 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def _read(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
     try:
-        return parsed(path.read_text(encoding="utf-8"), parse)
+        return parse_settings(path.read_text(encoding="utf-8"), parse)
     except (OSError, ValueError):
         return {}
 
 
-def parsed(settings: str, parse: Callable[[str], Any]) -> dict[str, Any]:
+def parse_settings(settings: str, parse: Callable[[str], Any]) -> dict[str, Any]:
     """Return the table in a text of settings; empty if they are malformed."""
     try:
         data = parse(settings)

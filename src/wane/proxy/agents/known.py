@@ -21,7 +21,7 @@ from wane.proxy.agents.base import (
     cannot,
     openai_base,
     parse_jsonc,
-    parsed,
+    parse_settings,
     read_json,
     read_jsonc,
     read_toml,
@@ -80,7 +80,7 @@ class ClaudeCode(Agent):
         if settings is not None:
             # JSON, or the path of a JSON file.
             inline = settings.lstrip().startswith("{")
-            read = parsed(settings, json.loads) if inline else read_json(command.folder / settings)
+            read = parse_settings(settings, json.loads) if inline else read_json(command.folder / settings)
             if text(table(read, "env"), variable):
                 what = f"its --settings sets {variable}; remove it, and give its value as --upstream"
                 raise cannot(self.program, what)
@@ -225,7 +225,7 @@ class CodexInEditor(Codex):
     def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
         """Return both, the settings on top of those that the environment holds."""
         start = Codex.start(self, command, proxy, upstream, private)
-        settings = parsed(command.environ.get(_CODEX_VARIABLE, ""), json.loads)
+        settings = parse_settings(command.environ.get(_CODEX_VARIABLE, ""), json.loads)
         for setting in start.before[1::2]:
             name, _, value = setting.partition("=")
             settings[name] = json.loads(value)
@@ -343,7 +343,7 @@ class Pi(Agent):
     def upstream(self, command: AgentCommand) -> str:
         """Return the address of its model's provider."""
         provider = self._provider(command)
-        base = text(self._added(command, provider), "baseUrl") or _PI_PROVIDERS.get(provider, ("", None))[1]
+        base = text(self._add_provider(command, provider), "baseUrl") or _PI_PROVIDERS.get(provider, ("", None))[1]
         if base is None:
             what = f"the address of its provider {provider!r} is unknown; give it as --upstream, with --api"
             raise cannot("pi", _PI_ELSEWHERE.get(provider, what))
@@ -367,7 +367,7 @@ class Pi(Agent):
             return named
         for models in (command.option("--model"), command.option("--models")):
             provider, slash, _ = (models or "").partition(",")[0].partition("/")
-            if slash and (provider in _PI_PROVIDERS or self._added(command, provider)):
+            if slash and (provider in _PI_PROVIDERS or self._add_provider(command, provider)):
                 return provider
         user = read_json(self._home(command) / "settings.json")
         project = read_json(command.folder / ".pi" / "settings.json")
@@ -380,7 +380,7 @@ class Pi(Agent):
     def _api(self, command: AgentCommand, provider: str) -> Api:
         if command.api is not None:
             return command.api
-        added = self._added(command, provider)
+        added = self._add_provider(command, provider)
         named = text(added, "api")
         for model in added.get("models") or ():
             if named is None and isinstance(model, dict):
@@ -392,7 +392,7 @@ class Pi(Agent):
             raise cannot("pi", what)
         return _PI_APIS[named]
 
-    def _added(self, command: AgentCommand, provider: str) -> dict[str, Any]:
+    def _add_provider(self, command: AgentCommand, provider: str) -> dict[str, Any]:
         return table(read_json(self._home(command) / "models.json"), "providers", provider)
 
     def _home(self, command: AgentCommand) -> Path:
@@ -445,7 +445,7 @@ class OpenCode(Agent):
                 "its login with ChatGPT sends all requests to ChatGPT, whatever its settings say; use a key of the API"
             )
             raise cannot("opencode", what)
-        settings = parsed(command.environ.get(_OPENCODE_VARIABLE, ""), json.loads)
+        settings = parse_settings(command.environ.get(_OPENCODE_VARIABLE, ""), json.loads)
         providers = table(settings, "provider")
         entry = table(providers, provider)
         options = {**table(entry, "options"), "baseURL": openai_base(proxy, upstream)}
@@ -474,7 +474,7 @@ class OpenCode(Agent):
 
     def _settings(self, command: AgentCommand) -> Iterator[dict[str, Any]]:
         """Yield its settings, the winning ones first: the environment's, the project's, a named file's, the user's."""
-        yield parsed(command.environ.get(_OPENCODE_VARIABLE, ""), parse_jsonc)
+        yield parse_settings(command.environ.get(_OPENCODE_VARIABLE, ""), parse_jsonc)
         user = command.directory("XDG_CONFIG_HOME", ".config") / "opencode"
         folders = [*(folder / ".opencode" for folder in (command.folder, *command.folder.parents))]
         folders += [command.folder, *command.folder.parents]
@@ -651,13 +651,13 @@ class MistralVibe(Agent):
         if style != "openai":
             what = f"its provider {provider['name']!r} has the api_style {style}; Wane knows openai"
             raise cannot("vibe", what)
-        others = [entry for entry in self._given(command) if entry.get("name") != provider["name"]]
+        others = [entry for entry in self._read_providers(command) if entry.get("name") != provider["name"]]
         pointed = {**provider, "api_base": openai_base(proxy, upstream)}
         return Start(environ={_VIBE_VARIABLE: json.dumps([*others, pointed])})
 
     def _provider(self, command: AgentCommand) -> dict[str, Any]:
         """Return the provider of the active model; Mistral's for a model that no file describes."""
-        active, models, providers = command.environ.get("VIBE_ACTIVE_MODEL"), list[Any](), self._given(command)
+        active, models, providers = command.environ.get("VIBE_ACTIVE_MODEL"), list[Any](), self._read_providers(command)
         for config in self._configs(command):
             active = active or text(config, "active_model")
             models += objects_in(config.get("models"))
@@ -675,7 +675,7 @@ class MistralVibe(Agent):
             raise cannot("vibe", f"config.toml does not describe the provider {name!r} of its model {active!r}")
         return merged
 
-    def _given(self, command: AgentCommand) -> list[dict[str, Any]]:
+    def _read_providers(self, command: AgentCommand) -> list[dict[str, Any]]:
         """Return the providers in the environment."""
         try:
             return list(objects_in(json.loads(command.environ.get(_VIBE_VARIABLE) or "[]")))

@@ -143,7 +143,7 @@ class Client:
                 raise ClientGoneError
             self.whole = not event.get("more_body", False)
             if piece := event.get("body", b""):
-                self.counters.received(len(piece))
+                self.counters.count_received(len(piece))
                 yield piece
         self.watch()
 
@@ -179,12 +179,12 @@ class Client:
             ClientGoneError: if it reads nothing for too long.
         """
         if data:
-            self.counters.sent(len(data))
+            self.counters.count_sent(len(data))
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self, data: bytes = b"") -> None:
         """End the reply with a last piece."""
-        self.counters.sent(len(data))
+        self.counters.count_sent(len(data))
         # The server reports a disconnect after a complete reply too.
         self.ended = True
         await self._send({"type": "http.response.body", "body": data, "more_body": False})
@@ -253,12 +253,12 @@ async def decode_body(body: bytes, headers: Headers, most: int) -> bytes:
         RefusedError: if it is longer.
     """
     try:
-        return await _decoded(body, headers, most)
+        return await _decode_body(body, headers, most)
     except _UnknownEncodingError as error:
         raise ValueError(f"the body cannot be read: {error}") from error
 
 
-async def dumped(data: object, size: int) -> bytes:
+async def dump_body(data: object, size: int) -> bytes:
     """Return data as JSON, written in a thread if it had many bytes (`size`) when it was received.
 
     Raises:
@@ -275,7 +275,7 @@ class _UnknownEncodingError(Exception):
     """A body cannot be decoded: its encoding is unknown, or it is damaged."""
 
 
-async def _decoded(body: bytes, headers: Headers, most: int) -> bytes:
+async def _decode_body(body: bytes, headers: Headers, most: int) -> bytes:
     names = [name for name in tokens(every(headers, b"content-encoding")) if name != b"identity"]
     if not names:
         return body
@@ -299,12 +299,12 @@ async def _decoded(body: bytes, headers: Headers, most: int) -> bytes:
 def _deflate(body: bytes, most: int) -> bytes:
     # The standard says zlib's format, but some clients send raw deflate.
     try:
-        return _inflated(body, most, 15)
+        return _inflate_body(body, most, 15)
     except zlib.error:
-        return _inflated(body, most, -15)
+        return _inflate_body(body, most, -15)
 
 
-def _inflated(body: bytes, most: int, form: int = _GZIP) -> bytes:
+def _inflate_body(body: bytes, most: int, form: int = _GZIP) -> bytes:
     plain = bytearray()
     for _ in range(_MEMBERS):
         decoder = zlib.decompressobj(form)
@@ -343,8 +343,8 @@ def _module(name: str) -> Any:
 
 
 _DECODERS: Final[dict[bytes, Callable[[bytes, int], bytes]]] = {
-    b"gzip": _inflated,
-    b"x-gzip": _inflated,
+    b"gzip": _inflate_body,
+    b"x-gzip": _inflate_body,
     b"deflate": _deflate,
     b"zstd": _zstd,
     b"br": _brotli,

@@ -128,7 +128,7 @@ class UpstreamResponse:
         async for piece in self._raw:
             yield piece
 
-    async def decoded(self) -> AsyncIterator[bytes]:
+    async def decode_pieces(self) -> AsyncIterator[bytes]:
         """Yield the body as `pieces` does, decoded if its encoding is gzip or deflate.
 
         Raises:

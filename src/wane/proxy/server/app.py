@@ -112,7 +112,7 @@ class ProxyApp:
         for task in self._live:
             task.cancel()
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until no request is open."""
         while self._live:
             await asyncio.wait(set(self._live))
@@ -223,7 +223,7 @@ class ProxyApp:
                     raise RefusedError(402, f"{error}, so {allowance.name} cannot be kept") from error
             await pass_on(self.upstream, client, raw, [(head.UNMANAGED, head.text(str(error)))])
             return
-        body = api.wire.received(read.content, request.path, request.query)
+        body = api.wire.read_path(read.content, request.path, request.query)
         if settings.shadow:
             await watched.answer(read, body, counts=api.counts)
             return

@@ -63,7 +63,7 @@ from wane.journal.titles import better_title, is_command, title_of
 from wane.prices import NO_USAGE
 from wane.proxy import head, jsons
 from wane.proxy.head import RefusedError
-from wane.proxy.http.client import Client, ClientGoneError, dumped
+from wane.proxy.http.client import Client, ClientGoneError, dump_body
 from wane.proxy.http.failover import Failover
 from wane.proxy.http.upstream import (
     BrokenBodyError,
@@ -85,7 +85,7 @@ from wane.proxy.sessions.messages import Alignment, Arrival, Entry, client_note,
 from wane.proxy.sessions.sender import NOBODY, Sender, prompts_of, sender_of
 from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.spending.allowances import Allowance, ReplyReader, paying
-from wane.proxy.store.base import SessionChangedError, StoreError, in_thread_if, uninterrupted
+from wane.proxy.store.base import SessionChangedError, StoreError, finish_work, in_thread_if
 from wane.proxy.wire.base import (
     MAX_ROUNDS,
     AnsweredRound,
@@ -250,7 +250,7 @@ class Exchange:
         self._arrivals = arrivals = self._read.take_messages(wire, body)
         if self._size > 2_000_000:
             # What is new would block the event loop.
-            await uninterrupted(asyncio.to_thread(lambda: [arrival.digest for arrival in arrivals]))
+            await finish_work(asyncio.to_thread(lambda: [arrival.digest for arrival in arrivals]))
         request = IncomingRequest(wire, body, arrivals, root_of_request(wire, arrivals, self._owner), self._sender)
         async with sessions.gate_of(request.root):
             problem = "other processes keep changing the session"
@@ -272,7 +272,7 @@ class Exchange:
             cached = await self._finder.fresh(request)
             cached.remark = f"{problem}; it starts over as {cached.id}"
             _LOGGER.warning("%s", cached.remark)
-            async with cached.held():
+            async with cached.hold():
                 self._enter(State.LOCATED)
                 await self._extend(cached, request, Alignment(0))
 
@@ -292,7 +292,7 @@ class Exchange:
                     cached, alignment = decision.cached, decision.alignment
                 else:
                     cached = await self._finder.begin(decision, request)
-                    await holds.enter_async_context(cached.held())
+                    await holds.enter_async_context(cached.hold())
                     alignment = cached.session.align(request.arrivals)
                 self._enter(State.LOCATED)
                 entry_count = len(cached.session.entries)
@@ -323,7 +323,7 @@ class Exchange:
         now = datetime.now(UTC)
         if self._sender not in (NOBODY, cached.sender):
             cached.sender = self._sender
-            await self._finder.parentage.met(self._sender, cached.id)
+            await self._finder.parentage.note_session(self._sender, cached.id)
         self.own = self._sessions.own_tools(session.wire, body)
         self._equipped = self._sessions.equip(session.wire, body, self.own)
         is_cold = False
@@ -411,7 +411,7 @@ class Exchange:
         if preview is None:
             return self._client_body
         cached, equipped, view = preview
-        return cached.placed(equipped, view, preview=True)
+        return cached.place_view(equipped, view, preview=True)
 
     async def shorten_body(self) -> Body | None:
         """Return an unmanaged request with the view of its session in place of its history.
@@ -429,7 +429,7 @@ class Exchange:
         if preview is None:
             return None
         cached, _, view = preview
-        return cached.placed(Equipped(self._client_body), view, preview=True) if view.evicted else None
+        return cached.place_view(Equipped(self._client_body), view, preview=True) if view.evicted else None
 
     async def _preview(self) -> tuple[CachedSession, Equipped, RequestView] | None:
         """Return the session in memory that the request continues, and the tools and the view it would get."""
@@ -456,9 +456,9 @@ class Exchange:
             return
         last = len(self._rounds) == MAX_ROUNDS - 1
         equipped = self._wire.equip(self._client_body, [], "") if last else self._equipped
-        body = self.cached.placed(equipped, self.view, self._hidden_messages())
+        body = self.cached.place_view(equipped, self.view, self._hidden_messages())
         if not self._rounds and self.view.reminder is not None and DELIMITER in self.own:
-            body = self._wire.noted(body, self.view.reminder)
+            body = self._wire.add_note(body, self.view.reminder)
         self.body = body
         self._enter(State.VIEWED)
 
@@ -570,7 +570,7 @@ class Exchange:
         """
         cached = self.cached
         try:
-            async with cached.held():
+            async with cached.hold():
                 if self._is_latest:
                     session = cached.session
                     records = [] if budget is None else session.shrink(budget)
@@ -676,7 +676,7 @@ class Exchange:
         prefix = SentPrefix.of(self.body, sent, messages[0])
         usage = (round_.usage or NO_USAGE).of_request
         answer = AnsweredPrefix(prefix, usage, datetime.now(UTC), upstream, round_.cache_miss)
-        return self.cached.caching.answered(answer)
+        return self.cached.caching.take_answer(answer)
 
     def _reply_records(self, *, is_last: bool) -> Sequence[Record]:
         session = self.cached.session
@@ -698,7 +698,7 @@ class Exchange:
         try:
             for tries_left in reversed(range(TRIES)):
                 try:
-                    async with self.cached.held():
+                    async with self.cached.hold():
                         await self.cached.append(await make())
                     return
                 except SessionChangedError:
@@ -813,22 +813,22 @@ class ManagedRequest(ModelRequest):
                 sums=self.sums,
             )
             try:
-                if reason := self.wire.unmanaged(self.body):
+                if reason := self.wire.why_unmanaged(self.body):
                     await self._relay(await self._shorten(), [(head.UNMANAGED, head.text(reason))])
                     return
                 if refusal := self.wire.refusal(self.body):
                     raise RefusedError(400, refusal)
                 if counts:
-                    counted = await self._dump(await uninterrupted(exchange.count_body()), counts=True)
+                    counted = await self._dump(await finish_work(exchange.count_body()), counts=True)
                     self.counters.outcome = "managed"
                     await self._relay(counted, [])
                     return
-                await uninterrupted(exchange.locate())
-                self.counters.sending = lambda content, url: uninterrupted(exchange.send_body(content, url))
+                await finish_work(exchange.locate())
+                self.counters.sending = lambda content, url: finish_work(exchange.send_body(content, url))
                 self._further = self.wire.headers(exchange.body)
                 content: bytes | None = await self._dump(exchange.body)
                 self._warning = exchange.facts.warning
-                self.counters.prepared(exchange.facts)
+                self.counters.count_prepared(exchange.facts)
                 while content is not None:
                     content = await self._make_round(content)
             finally:
@@ -839,7 +839,7 @@ class ManagedRequest(ModelRequest):
             await self._fail(error)
 
     async def _dump(self, body: Body, *, counts: bool = False) -> bytes:
-        return await dumped(self.wire.outgoing(body, self.request.path, counts=counts), self._size)
+        return await dump_body(self.wire.outgoing(body, self.request.path, counts=counts), self._size)
 
     # Without a view: the client's body, or a shorter one, goes upstream as it is
 
@@ -872,7 +872,7 @@ class ManagedRequest(ModelRequest):
                     return
                 reader = ReplyReader(self.wire, self.body, answer.headers)
                 await relay(self.client, answer, extra, reader.feed)
-                payment.used(reader.end())
+                payment.take_cost(reader.end())
 
     # Rounds
 
@@ -906,7 +906,7 @@ class ManagedRequest(ModelRequest):
                     payment.free()
                 else:
                     self.counters.round(round_, str(self.body.get("model", "")))
-                    payment.used(round_)
+                    payment.take_cost(round_)
         except RefusedError as refusal:
             if not self.client.started:
                 raise
@@ -929,7 +929,9 @@ class ManagedRequest(ModelRequest):
         sent.append((b"accept-encoding", b"identity"))
         target = self.wire.target(self.body, self.request.target)
         for tries_left in reversed(range(_RETRIES + SHRINKS + 1)):
-            answer = await self._send(head.added(sent, self._further), content, self.exchange.correct_elsewhere, target)
+            answer = await self._send(
+                head.add_values(sent, self._further), content, self.exchange.correct_elsewhere, target
+            )
             if answer.ok or answer.status >= 500 or answer.encoding or not tries_left:
                 return answer
             try:
@@ -950,7 +952,7 @@ class ManagedRequest(ModelRequest):
         body = jsons.loads(exchange.correct_elsewhere(content) if self._is_elsewhere else content)
         correction = self.wire.correction(answer.status, error, body, self.body)
         if correction is None:
-            if answer.status in _TOO_LONG and await uninterrupted(exchange.shrink(message_of(error))):
+            if answer.status in _TOO_LONG and await finish_work(exchange.shrink(message_of(error))):
                 self._further = self.wire.headers(exchange.body)
                 self._warning = exchange.facts.warning
                 return await self._dump(exchange.body)
@@ -1000,7 +1002,7 @@ class ManagedRequest(ModelRequest):
         """Relay a round's reply as it arrives."""
         is_first = True
         try:
-            async for piece in from_first(answer.decoded()):
+            async for piece in from_first(answer.decode_pieces()):
                 if is_first:
                     self._set_form(streams_in(piece, answer.headers))
                     is_first = False
@@ -1024,7 +1026,7 @@ class ManagedRequest(ModelRequest):
         """Record a round; return the next body, or None if the client's reply is complete."""
         try:
             upstream = str(self._answering.url) if self._is_elsewhere else ""
-            following = await uninterrupted(self.exchange.record(round_, upstream))
+            following = await finish_work(self.exchange.record(round_, upstream))
             self.counters.paid_again(self.exchange.rewritten)
             return following
         except Exception as error:
@@ -1052,7 +1054,7 @@ class ManagedRequest(ModelRequest):
         exchange = self.exchange
         if not error.reported or self.counters.rounds > 1 or self.client.started:
             return None
-        if not await uninterrupted(exchange.shrink(str(error))):
+        if not await finish_work(exchange.shrink(str(error))):
             return None
         exchange.begin_reply(self._streams)
         self._further = self.wire.headers(exchange.body)

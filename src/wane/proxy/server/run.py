@@ -131,7 +131,7 @@ class Running:
 
     def finish(self) -> None:
         """Wait in another thread until the open requests are answered and recorded, for at most `grace` seconds."""
-        drained = asyncio.run_coroutine_threadsafe(self._app.drained(), self._loop)
+        drained = asyncio.run_coroutine_threadsafe(self._app.drain(), self._loop)
         with contextlib.suppress(TimeoutError):
             drained.result(self.grace)
 
@@ -145,7 +145,7 @@ class Running:
 
         self._loop.call_soon_threadsafe(stop)
 
-    async def stopped(self) -> None:
+    async def wait_for_stop(self) -> None:
         """Wait until it is asked to stop."""
         await self._stopping.wait()
 
@@ -315,7 +315,7 @@ def in_thread(options: ProxyOptions) -> Iterator[Running]:
     async def main() -> None:
         async with running(options) as proxy:
             started.set_result(proxy)
-            await proxy.stopped()
+            await proxy.wait_for_stop()
 
     def work() -> None:
         try:
@@ -375,7 +375,7 @@ class _Server(uvicorn.Server):
             connection.shutdown()
         for patience in (self._grace, _ABORT):
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._app.drained(), patience)
+                await asyncio.wait_for(self._app.drain(), patience)
             self._app.abandon()
 
 

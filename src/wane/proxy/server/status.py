@@ -221,7 +221,7 @@ def status_app(
     routes.append(Route("/session/{session}/choice", choose, methods=["POST"]))
     app = Starlette(routes=routes)
 
-    async def slashed(scope: Scope, receive: Receive, send: Send) -> None:
+    async def redirect_to_slash(scope: Scope, receive: Receive, send: Send) -> None:
         # The page's links are relative, so `/wane` leads to `/wane/`. The redirect is relative too, because the path in
         # the browser's address may begin with more, such as a token.
         root = scope.get("root_path", "")
@@ -230,7 +230,7 @@ def status_app(
             answer = RedirectResponse(f"{root.rpartition('/')[2]}/")
         await answer(scope, receive, send)
 
-    return slashed
+    return redirect_to_slash
 
 
 def figures_of(sessions: SessionIndex, traffic: Traffic, started: datetime) -> Figures:

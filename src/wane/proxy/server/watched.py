@@ -13,7 +13,7 @@ from wane.proxy.server.exchange import ENCODINGS, Exchange, ModelRequest, report
 from wane.proxy.sessions.bodies import BodyReader, ReadBody
 from wane.proxy.sessions.sender import sender_of
 from wane.proxy.spending.allowances import ReplyReader, paying
-from wane.proxy.store.base import uninterrupted
+from wane.proxy.store.base import finish_work
 from wane.proxy.wire.base import Body, Round
 
 
@@ -56,11 +56,11 @@ class WatchedRequest(ModelRequest):
                 payment.free()
                 return
             try:
-                payment.used(await uninterrupted(self._recorded(read, body, answer.headers, pieces)))
+                payment.take_cost(await finish_work(self._record_exchange(read, body, answer.headers, pieces)))
             except Exception as error:
                 report(client, self.upstream, error)
 
-    async def _recorded(
+    async def _record_exchange(
         self, read: ReadBody | None, body: Body | None, headers: head.Headers, pieces: Sequence[bytes]
     ) -> Round | None:
         """Record the request and its reply; return the reply, or None if it cannot be read."""
@@ -69,14 +69,14 @@ class WatchedRequest(ModelRequest):
         if read is None or body is None:
             plain = await decode_body(self.raw, request.headers, self.max_body)
             read = await self.bodies.read(plain, self.wire, counters.owner)
-            body = self.wire.received(read.content, request.path, request.query)
+            body = self.wire.read_path(read.content, request.path, request.query)
         reader = ReplyReader(self.wire, body, headers)
         for piece in pieces:
             reader.feed(piece)
         round_ = reader.end()
         if round_ is not None:
             round_ = round_.with_bill(str(body.get("model", "")), self.upstream.url.netloc)
-        if self.wire.unmanaged(body):
+        if self.wire.why_unmanaged(body):
             return round_
         async with self.order:
             sender = sender_of(request.headers, body)
@@ -91,7 +91,7 @@ class WatchedRequest(ModelRequest):
                 watches=True,
             )
             await exchange.locate()
-            counters.watched(exchange.facts)
+            counters.count_watched(exchange.facts)
             counters.rounds = 1
             await exchange.send_body(self.raw, self.upstream.address(request.target))
             if round_ is not None:

@@ -99,7 +99,7 @@ class Workers:
         """
         try:
             own = await self.publish()
-            others = await published(self.store, self.now())
+            others = await read_published(self.store, self.now())
         except StoreError as error:
             _LOGGER.warning("the figures are those of this process alone: %s", error)
             return [{**self.figures(), "worker": self.name, "at": self.now().isoformat()}]
@@ -113,7 +113,7 @@ class Workers:
             return  # they count as gone soon
 
 
-async def published(store: Store, now: datetime) -> list[Figures]:
+async def read_published(store: Store, now: datetime) -> list[Figures]:
     """Return the figures of the running processes, by name; delete those of processes that ended long ago.
 
     Raises:
@@ -143,11 +143,11 @@ def merged_sessions(all_figures: Iterable[Figures]) -> list[dict[str, Any]]:
     for figures in all_figures:
         for session in figures["sessions"]:
             known = sessions.get(session["id"])
-            sessions[session["id"]] = session if known is None else _merged(known, session)
+            sessions[session["id"]] = session if known is None else _merge_sessions(known, session)
     return sorted(sessions.values(), key=lambda row: _time(row["last"]), reverse=True)
 
 
-def _merged(known: dict[str, Any], session: dict[str, Any]) -> dict[str, Any]:
+def _merge_sessions(known: dict[str, Any], session: dict[str, Any]) -> dict[str, Any]:
     latest = max(known, session, key=lambda row: _time(row["last"]))
     rewritten = merged_totals([known["rewritten"], session["rewritten"]])
     return {

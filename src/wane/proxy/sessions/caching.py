@@ -50,16 +50,16 @@ def lifetime_of(body: Mapping[str, Any]) -> float:
     Only the system prompt and the tools are searched for a lifetime that the request asks for, not the messages.
     """
     beginning = jsons.dumps([*(body[name] for name in _SYSTEM if name in body), body.get("tools")])
-    return _lifetime(body, _asked(beginning))
+    return _lifetime(body, _longest_lifetime(beginning))
 
 
 def _lifetime(body: Mapping[str, Any], asked: float) -> float:
     """Return the same, given the seconds that system prompt and tools ask for; 0 for none."""
-    asked = max(asked, _asked(jsons.dumps(body.get("prompt_cache_options"))))
+    asked = max(asked, _longest_lifetime(jsons.dumps(body.get("prompt_cache_options"))))
     return asked or rules_for("", str(body.get("model", ""))).lifetime
 
 
-def _asked(data: bytes) -> float:
+def _longest_lifetime(data: bytes) -> float:
     """Return the longest lifetime that a part of a request asks for, in seconds; 0 for none."""
     return max((seconds for words, seconds in _LIFETIMES.items() if words in data), default=0.0)
 
@@ -98,7 +98,7 @@ class SentMessage(NamedTuple):  # made for each message of a request
                 marked.append(count)
         kind = str(message.get("type"))
         is_answer = message.get("role") in ("assistant", "model") or kind == "reasoning" or kind.endswith("_call")
-        lifetime = _asked(jsons.dumps(message)) if _carries_breakpoint(message) else 0.0
+        lifetime = _longest_lifetime(jsons.dumps(message)) if _carries_breakpoint(message) else 0.0
         return cls(digest, is_answer, max(count, 1), tuple(marked), lifetime)
 
 
@@ -165,28 +165,28 @@ class SentPrefix:
         `evicted` says whether Wane changed the view for this request.
         """
         if self.model != before.model:
-            return _recorded(Cause.MODEL, f"the model was {before.model}, and is {self.model}")
+            return _explain_recorded(Cause.MODEL, f"the model was {before.model}, and is {self.model}")
         if self.tools != before.tools:
             return _changed_tools(before.tools, self.tools)
         if self.system != before.system:
-            return _recorded(Cause.SYSTEM, "the system prompt changed", _diff(before.system, self.system))
+            return _explain_recorded(Cause.SYSTEM, "the system prompt changed", _diff(before.system, self.system))
         old = dict(before.settings)
         new = dict(self.settings)
         for name in _SETTINGS:
             if old.get(name) != new.get(name):
                 change = f"{name} was {old.get(name) or 'not set'}, and is {new.get(name) or 'not set'}"
-                return _recorded(Cause.SETTINGS, change)
+                return _explain_recorded(Cause.SETTINGS, change)
         if before.breakpoints and not self.breakpoints:
-            return _recorded(Cause.BREAKPOINTS, "the request has no cache_control, and the one before had")
+            return _explain_recorded(Cause.BREAKPOINTS, "the request has no cache_control, and the one before had")
         for number, digest in enumerate(before.messages):
             if self.messages[number : number + 1] != (digest,):
                 what = f"message {number + 1} of the {len(before.messages)} sent before is not the same"
                 if evicted:
-                    return _recorded(Cause.EVICTION, what)
+                    return _explain_recorded(Cause.EVICTION, what)
                 # A client that only changes a message in the middle sends the answers after it again.
                 if number and not any(self.answers[number:]):
-                    return _recorded(Cause.BRANCH, f"{what}, and no answer follows it")
-                return _recorded(Cause.MESSAGES, what)
+                    return _explain_recorded(Cause.BRANCH, f"{what}, and no answer follows it")
+                return _explain_recorded(Cause.MESSAGES, what)
         return self._lost_breakpoint(before) or Explanation(
             Cause.UNEXPLAINED,
             Certainty.UNKNOWN,
@@ -205,7 +205,9 @@ class SentPrefix:
             where = f"the first breakpoint after it is {min(distances)} blocks on"
         else:
             return None
-        return _recorded(Cause.BREAKPOINTS, f"the cached prefix ended {end} blocks into the messages, and {where}")
+        return _explain_recorded(
+            Cause.BREAKPOINTS, f"the cached prefix ended {end} blocks into the messages, and {where}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +268,7 @@ class CacheWatch:
     _last: tuple[str, str] = ("", "")
     _head: int = 0  # the fewest tokens that a request has read: about the prefix that other sessions share
 
-    def answered(self, answer: AnsweredPrefix) -> RewrittenPrefix | None:
+    def take_answer(self, answer: AnsweredPrefix) -> RewrittenPrefix | None:
         """Take in a request that was answered; return what it paid again, if anything."""
         usage, prefix = answer.usage, answer.prefix
         if usage.input <= 0:
@@ -286,7 +288,7 @@ class CacheWatch:
         explanation = answer.prefix.explain(before.prefix, evicted=passes != self.passes)
         explanation = self._beyond(before, answer, explanation).with_report(answer.reported)
         prices = prices_of(at_tier(prefix.model, usage.tier))
-        dollars = None if prices is None else prices.repeated(tokens, usage.use, answer.at)
+        dollars = None if prices is None else prices.repeated_cost(tokens, usage.use, answer.at)
         total = self.totals.setdefault(explanation.cause, CauseTotals())
         total.add(explanation.certainty, tokens, dollars)
         return RewrittenPrefix(tokens, dollars, explanation)
@@ -318,7 +320,7 @@ class CacheWatch:
             return change
         if change.cause is not Cause.UNEXPLAINED:
             evidence += f"; besides, {change.evidence}"
-        return _recorded(cause, evidence, change.diff)
+        return _explain_recorded(cause, evidence, change.diff)
 
     def to_dict(self) -> Mapping[str, Any]:
         """Return the totals as JSON-able data, by cause."""
@@ -350,11 +352,11 @@ class _Beginning(NamedTuple):
             tuple((_tool_name(tool), sys.intern(_plain(tool))) for tool in _tools(tools)),
             sys.intern("\n".join(map(_system_text, system))),
             _has_breakpoint(data),
-            _asked(data),
+            _longest_lifetime(data),
         )
 
 
-def _recorded(cause: Cause, evidence: str, diff: str = "") -> Explanation:
+def _explain_recorded(cause: Cause, evidence: str, diff: str = "") -> Explanation:
     return Explanation(cause, Certainty.RECORDED, evidence, diff)
 
 
@@ -368,9 +370,11 @@ def _changed_tools(before: Sequence[tuple[str, str]], after: Sequence[tuple[str,
         "changed": [name for name in new if name in old and new[name] != old[name]],
     }
     words = [f"{change}: {', '.join(names)}" for change, names in changes.items() if names]
-    diffs = [f" {name}\n{_diff(_indented(old[name]), _indented(new[name]))}" for name in changes["changed"]]
+    diffs = [
+        f" {name}\n{_diff(_indent_definition(old[name]), _indent_definition(new[name]))}" for name in changes["changed"]
+    ]
     evidence = f"tools {'; '.join(words)}" if words else "the same tools in another order"
-    return _recorded(Cause.TOOLS, evidence, _cut("\n".join(diffs)))
+    return _explain_recorded(Cause.TOOLS, evidence, _cut("\n".join(diffs)))
 
 
 def _diff(before: str, after: str) -> str:
@@ -383,7 +387,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= 4_000 else f"{text[:4_000]}…"
 
 
-def _indented(definition: str) -> str:
+def _indent_definition(definition: str) -> str:
     return json.dumps(json.loads(definition), indent=1, ensure_ascii=False)
 
 

@@ -172,7 +172,7 @@ class SessionFinder:
         """Begin the session that a decision asks for. It is not held yet."""
         match decision:
             case Fork(source, alignment):
-                return await self._forked(source, alignment, request)
+                return await self._fork_session(source, alignment, request)
             case Retake(source, shared):
                 if shared is not None or not source.lost:
                     return await self._retaken(source, request, shared)
@@ -215,7 +215,7 @@ class SessionFinder:
         for cached in sessions:
             try:
                 if cached.log is not None:
-                    await holds.enter_async_context(cached.held())
+                    await holds.enter_async_context(cached.hold())
                 sound.append((cached, cached.session.align(arrivals)))
             except (JournalError, HistoryError) as error:
                 _LOGGER.warning("%s", error)
@@ -233,7 +233,7 @@ class SessionFinder:
         root = request.root
         arrivals = request.arrivals
         trail = Trail(root, arrivals)
-        answered = [cached for cached in self.memory.answered(trail.sought) if cached.id not in compared]
+        answered = [cached for cached in self.memory.find_answered(trail.sought) if cached.id not in compared]
         aligned = await self._current(answered[:_CANDIDATES], arrivals, holds)
         problem = ""
         try:
@@ -258,7 +258,7 @@ class SessionFinder:
                 cached = self.memory.get(match.id) or await self._open(request.wire, match.id)
                 aligned += await self._current([cached], arrivals, holds)
             except (StoreError, JournalError, HistoryError) as error:
-                problem = _skipped(match.id, error)
+                problem = _skip_warning(match.id, error)
             if aligned and _knows(*aligned[-1], arrivals):
                 break
         return aligned, problem
@@ -275,10 +275,10 @@ class SessionFinder:
                 elif isinstance(record, NoteRecord) and record.topic == REPLY_NOTE:
                     reply = reply_of(record)
                     if not reply.inherited:
-                        chain.replied(reply.number, reply.shape)
+                        chain.take_reply(reply.number, reply.shape)
             await self._store.add_digests(session_id, SessionDigests(chain.head, chain.fresh))
         except (StoreError, JournalError) as error:
-            return _skipped(session_id, error)
+            return _skip_warning(session_id, error)
         return ""
 
     async def _open(self, wire: Wire, session_id: str) -> CachedSession:
@@ -286,10 +286,10 @@ class SessionFinder:
             log = await self._store.open(session_id)
         except SessionBusyError:
             parent = (await self._store.header(session_id)).parent
-            return self._restored(wire, session_id, await self._store.read(session_id), parent)
+            return self._restore_session(wire, session_id, await self._store.read(session_id), parent)
         try:
             async with log.hold() as records:
-                cached = self._restored(wire, session_id, records, log.header.parent)
+                cached = self._restore_session(wire, session_id, records, log.header.parent)
         except BaseException:
             await log.close()
             raise
@@ -302,8 +302,8 @@ class SessionFinder:
         cached.note_keys(stored=True)
         return cached
 
-    def _restored(self, wire: Wire, session_id: str, records: Sequence[Record], parent: str) -> CachedSession:
-        session = self._repeated(wire, session_id, records, parent)
+    def _restore_session(self, wire: Wire, session_id: str, records: Sequence[Record], parent: str) -> CachedSession:
+        session = self._repeat_records(wire, session_id, records, parent)
         times = [record.at for record in records if record.at is not None] or [datetime.now(UTC)]
         cached = CachedSession(
             session, None, session_id, times[0], times[-1], self.memory, strict=self._options.strict, parent=parent
@@ -311,7 +311,7 @@ class SessionFinder:
         self._equip_receipts(cached, records)
         return cached
 
-    def _repeated(self, wire: Wire, session_id: str, records: Sequence[Record], parent: str) -> Session:
+    def _repeat_records(self, wire: Wire, session_id: str, records: Sequence[Record], parent: str) -> Session:
         """Return a session in the state after the records of a stored one."""
         infers = any(isinstance(record, ConfigRecord) and record.annotate == "infer" for record in records)
         session = Session(wire, self._settings_of(parent), root_of(session_id), infer=infers)
@@ -334,7 +334,7 @@ class SessionFinder:
         parent = await self._parent(request)
         infer = _has_answers(request.arrivals)
         session = Session(request.wire, self._settings_of(parent), request.root, infer=infer)
-        return await self._begun(session, [], parent)
+        return await self._store_session(session, [], parent)
 
     async def _retaken(
         self, cached: CachedSession, request: IncomingRequest, shared: Overlap | None = None
@@ -343,9 +343,11 @@ class SessionFinder:
         parent = await self._parent(request, cached)
         session = cached.session.blank(request.root, self._settings_of(parent))
         shared = shared or Overlap(0, 0, len(cached.session.entries))
-        return await self._begun(session, session.inherit(cached.session, shared), parent, cached)
+        return await self._store_session(session, session.inherit(cached.session, shared), parent, cached)
 
-    async def _forked(self, cached: CachedSession, alignment: Alignment, request: IncomingRequest) -> CachedSession:
+    async def _fork_session(
+        self, cached: CachedSession, alignment: Alignment, request: IncomingRequest
+    ) -> CachedSession:
         """Fork a session, with everything that happened to the messages that both share."""
         shared = Overlap(0, 0, alignment.common)
         if not self._store.persistent:
@@ -356,8 +358,8 @@ class SessionFinder:
             _LOGGER.warning("%s", error)
             return await self._retaken(cached, request, shared)
         parent = await self._parent(request, cached)
-        session = self._repeated(cached.session.wire, cached.id, records, parent)
-        return await self._begun(session, records, parent, cached)
+        session = self._repeat_records(cached.session.wire, cached.id, records, parent)
+        return await self._store_session(session, records, parent, cached)
 
     async def _parent(self, request: IncomingRequest, source: CachedSession | None = None) -> str:
         """Return the id of the session that started a new one, by its first request; see `Parentage.parent`.
@@ -379,7 +381,7 @@ class SessionFinder:
         """Return the settings of a session with this parent, if it has one."""
         return self._options.agent_settings if parent else self._options.settings
 
-    async def _begun(
+    async def _store_session(
         self,
         session: Session,
         records: Sequence[Record],
@@ -444,7 +446,7 @@ def _is_aside(arrivals: Sequence[Arrival]) -> bool:
     return bool(parts) and parts[-1].text.startswith(ASIDES)
 
 
-def _skipped(session_id: str, error: Exception) -> str:
+def _skip_warning(session_id: str, error: Exception) -> str:
     problem = f"session {session_id} is skipped: {error}"
     _LOGGER.warning("%s", problem)
     return problem

@@ -43,7 +43,7 @@ class EditableOutline(Outline):
                 self._pairs[item.kind][item.call_id] = index
         return numbered
 
-    def matched(self, number: int, parts: Sequence[Part]) -> list[int | None]:
+    def match_parts(self, number: int, parts: Sequence[Part]) -> list[int | None]:
         """Return the item of each present part of an edited message; None for parts that always stay.
 
         Calls and results are matched by their ids, and text of the model or the harness by its order. Text of the user
@@ -116,7 +116,7 @@ class FullHistory:
             remaining = visible.get(number, {})
             size = outline.size(number)
             if number in self.edited:
-                items = outline.matched(number, self.format.parts(message))
+                items = outline.match_parts(number, self.format.parts(message))
                 remaining = self._remaining(number, items, remaining)
                 size = len(items)
             reduced = visible_message(self.format, message, remaining, size, self.strategy) if remaining else None
@@ -148,7 +148,7 @@ class FullHistory:
                 remaining[position] = visible[item - first]
         return remaining
 
-    def opened(self, slots: Sequence[Slot], rendered: Sequence[ViewMessage]) -> tuple[list[Slot], int]:
+    def open_turn(self, slots: Sequence[Slot], rendered: Sequence[ViewMessage]) -> tuple[list[Slot], int]:
         """Return a rendered view whose current turn begins with its reasoning, and how many tokens that adds."""
         parts_of = self.format.parts
         needed = required_opening(
@@ -185,7 +185,7 @@ class FullHistory:
     def _items_of(self, number: int, parts: Sequence[Part]) -> Sequence[int | None]:
         """Return the item of each part of a message."""
         if number in self.edited:
-            return self.outline.matched(number, parts)
+            return self.outline.match_parts(number, parts)
         first = self.outline.first(number)
         return range(first, first + len(parts))
 
@@ -217,7 +217,7 @@ class UnseenRounds:
         self._wire = wire
         self._waiting: list[GivenReply] = []  # with rounds, not inserted yet
 
-    def given(self, reply: GivenReply) -> None:
+    def take_reply(self, reply: GivenReply) -> None:
         """Take in a reply to the client, in this session or in one that it continues."""
         if not reply.inherited:
             self.recent.append((reply.number, reply.shape))
@@ -252,7 +252,7 @@ class UnseenRounds:
             expanded += [hidden for hidden in (round_.message, *round_.results) if self._wire.format.parts(hidden)]
         return [*expanded, message]
 
-    def inherited(self, entries: Entries, shared: Overlap) -> Iterator[GivenReply]:
+    def inherit_replies(self, entries: Entries, shared: Overlap) -> Iterator[GivenReply]:
         """Yield the replies for a session that forks or rewrites this one, by the entries that both share."""
         first = shared.other_start
         stop = first + shared.count

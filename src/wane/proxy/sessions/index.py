@@ -137,7 +137,7 @@ class SessionIndex:
         cached = next(filter(None, (finder.memory.get(session_id) for finder in finders)), None)
         if cached is None or cached.log is None:
             raise SessionNotFoundError(f"session {session_id} is not in the memory of this process")
-        async with cached.held():
+        async with cached.hold():
             await cached.append(cached.session.choose(number, choice))
         await cached.sync()
 

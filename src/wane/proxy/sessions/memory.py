@@ -109,7 +109,7 @@ class SessionsInMemory:
         """Return the sessions of a root that have no pair yet."""
         return tuple(self._opening.get(root, {}).values())
 
-    def answered(self, sought: Sought) -> Sequence[CachedSession]:
+    def find_answered(self, sought: Sought) -> Sequence[CachedSession]:
         """Return the sessions with the latest answer of a request that any session has."""
         for answer in sought.answers:
             if holders := self._by_key.get(int(answer, 16)):
@@ -175,7 +175,7 @@ class CachedSession:
     _outdated: bool = False
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
+    async def hold(self) -> AsyncIterator[None]:
         """Hold the session exclusively, brought up to date with what other processes did.
 
         While the store cannot be reached, the session lives in memory, except in strict mode.
@@ -246,7 +246,7 @@ class CachedSession:
         if self.warning.startswith(_UNSTORED):
             self.warning = ""
 
-    def placed(
+    def place_view(
         self, equipped: Equipped, view: RequestView, rounds: Sequence[Message] = (), *, preview: bool = False
     ) -> Body:
         """Return a client's body with a view in place of its own messages, with all known corrections.

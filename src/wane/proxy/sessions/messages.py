@@ -77,7 +77,7 @@ class Arrival:
         elif name == "parts":
             value = self._wire.format.parts(self.message)
         elif name == "shape":
-            value = shape_of(self._wire.shaped(self.message, self.parts))
+            value = shape_of(self._wire.shape_parts(self.message, self.parts))
         else:
             raise AttributeError(name)
         setattr(self, name, value)
@@ -248,7 +248,7 @@ class Chain:
         else:
             self._after.append(digest)
 
-    def replied(self, number: int, shape: bytes) -> None:
+    def take_reply(self, number: int, shape: bytes) -> None:
         """Take in a reply with this number, which the client has not sent back yet."""
         if shape[:1] == ASSISTANT and number * _KEY <= len(self._keys):
             self.fresh.append(_link(self._key(number), shape).hex())

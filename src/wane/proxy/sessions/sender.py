@@ -200,17 +200,17 @@ class Parentage:
         self._store, self._owner = store, owner
         self._tidied = datetime.now(UTC)
 
-    async def met(self, sender: Sender, session_id: str) -> None:
+    async def note_session(self, sender: Sender, session_id: str) -> None:
         """Note the session of an agent, if its client sends ids."""
         if sender.session:
             name = self._name("agent", sender.session, sender.agent)
-            await self._changed(name, lambda _: [(session_id, sender.session)])
+            await self._change_rows(name, lambda _: [(session_id, sender.session)])
 
     async def handed_over(self, sender: Sender, session_id: str, prompts: Iterable[str]) -> None:
         """Note the prompts of a session's calls that start sub-agents."""
         for prompt in prompts:
             name = self._name("prompt", prompt)
-            await self._changed(name, lambda rows: [*rows, (session_id, sender.session)])
+            await self._change_rows(name, lambda rows: [*rows, (session_id, sender.session)])
 
     async def parent(self, sender: Sender, texts: Sequence[str]) -> str:
         """Return the id of the session that started a new one.
@@ -224,7 +224,7 @@ class Parentage:
             empty for all others.
         """
         if sender.agent:
-            rows = await self._changed(self._name("agent", sender.session, sender.parent), lambda rows: rows)
+            rows = await self._change_rows(self._name("agent", sender.session, sender.parent), lambda rows: rows)
             return rows[0][0] if rows else UNKNOWN_PARENT
         prompts: list[str] = []
         for text in texts:
@@ -242,7 +242,7 @@ class Parentage:
                     rows.remove((claimed, sender.session))
                 return rows
 
-            await self._changed(self._name("prompt", prompt), claim)
+            await self._change_rows(self._name("prompt", prompt), claim)
             if claimed:
                 return claimed
         return ""
@@ -260,10 +260,10 @@ class Parentage:
         except StoreError as error:
             _LOGGER.warning("what is known of sub-agents is not tidied up: %s", error)
 
-    async def _changed(self, name: str, change: Callable[[list[_Row]], list[_Row]]) -> list[_Row]:
+    async def _change_rows(self, name: str, change: Callable[[list[_Row]], list[_Row]]) -> list[_Row]:
         """Change the rows of a document, and return them; return none if the store fails."""
 
-        def changed(before: str | None) -> str | None:
+        def change_document(before: str | None) -> str | None:
             rows = change(_read(before)[1])
             if before is not None and rows == _read(before)[1]:
                 return before
@@ -271,7 +271,9 @@ class Parentage:
             return jsons.dumps(data).decode() if rows else None
 
         try:
-            return _read(await self._store.change_document(AGENTS, name, changed, "what is known of sub-agents"))[1]
+            return _read(
+                await self._store.change_document(AGENTS, name, change_document, "what is known of sub-agents")
+            )[1]
         except StoreError as error:
             _LOGGER.warning("the session that started a sub-agent is not known: %s", error)
             return []

@@ -175,7 +175,7 @@ class Session:
             model: the model that it asks, whose window counts if the settings name none (R22).
         """
         settings = self.history.settings
-        overhead = chars(jsons.dumps(self.wire.fixed(equipped)).decode("utf-8", "replace"))
+        overhead = chars(jsons.dumps(self.wire.fixed_data(equipped)).decode("utf-8", "replace"))
         if settings.strategy and abs(overhead - settings.overhead) <= 0.02 * overhead:
             overhead = settings.overhead  # a small change is not worth a record
         window = self._settings.window or window_of(model)
@@ -259,12 +259,12 @@ class Session:
         required = self.history.settings.required
         extra = sum(_tokens(self.wire.format.parts(message)) for message in extra_messages)
         try:
-            report, rendered = self._fitted(history, body, extra, cold=cold)
+            report, rendered = self._fit_history(history, body, extra, cold=cold)
             if self.history.settings.required > required and engine.tokens > self.budget:
                 first = report
-                report, rendered = self._fitted(history, body, extra, cold=cold)
+                report, rendered = self._fit_history(history, body, extra, cold=cold)
                 if first is not None and report is not None:
-                    report = _joined(first, report)
+                    report = _join_reports(first, report)
             reminder = self.history.remind(may=reminds)
             evicted = engine.evicted - self.history.settings.required
         finally:
@@ -289,7 +289,7 @@ class Session:
             return room
         return replace(room, window=window_of(model))
 
-    def _fitted(
+    def _fit_history(
         self, history: FullHistory, body: Body, extra: int, *, cold: bool
     ) -> tuple[FitReport | None, list[ViewMessage]]:
         """Run a pass if one is due; return its report, and the messages of the view.
@@ -304,7 +304,7 @@ class Session:
         rendered = history.render(slots, head)
         tokens = 0
         if self.engine.evicted and self.wire.must_open_with_reasoning(body):
-            opened, added = history.opened(slots, rendered)
+            opened, added = history.open_turn(slots, rendered)
             if len(opened) > len(slots) and added <= self.budget * 0.1:
                 rendered = history.render(opened, head)
                 tokens = added
@@ -390,10 +390,10 @@ class Session:
             answered: its rounds with the results of own calls.
             number: the number of the client's message for it; another request may have continued the session since.
         """
-        shape = shape_of(self.wire.shaped(self.wire.visible(rounds)))
+        shape = shape_of(self.wire.shape_parts(self.wire.visible(rounds)))
         has_own_calls = any(round_.own for round_ in rounds)
         reply = GivenReply(shape, number, tuple(answered) if has_own_calls else ())
-        self._given(reply)
+        self._take_reply(reply)
         return [reply_note(reply)]
 
     # Records
@@ -427,18 +427,18 @@ class Session:
 
     def inherit(self, source: Session, shared: Overlap) -> list[Record]:
         """Take over rounds of another session, which this new one forks or rewrites; return records of them."""
-        replies = list(source.rounds.inherited(source.entries, shared))
+        replies = list(source.rounds.inherit_replies(source.entries, shared))
         for reply in replies:
-            self.rounds.given(reply)
+            self.rounds.take_reply(reply)
         return [reply_note(reply) for reply in replies]
 
     # Internals
 
-    def _given(self, reply: GivenReply) -> None:
+    def _take_reply(self, reply: GivenReply) -> None:
         self._replying = False
-        self.rounds.given(reply)
+        self.rounds.take_reply(reply)
         if not reply.inherited:
-            self.entries.chain.replied(reply.number, reply.shape)
+            self.entries.chain.take_reply(reply.number, reply.shape)
 
     def _take_usage(self, usage: TokenUsage, model: str, bill: Bill | None = None) -> bool:
         """Count a request's usage; return whether it tells the size of the view."""
@@ -467,7 +467,7 @@ class Session:
         elif note.topic == EDITS:
             self.amend(edits_of(note))
         elif note.topic == REPLY_NOTE:
-            self._given(reply_of(note))
+            self._take_reply(reply_of(note))
         elif note.topic == _FITTING:
             self._fitting = int(note.data["budget"])
         elif (call := spent_call(note)) is not None:
@@ -491,7 +491,7 @@ class Session:
             self.entries.append(entry)
 
 
-def _joined(first: FitReport, second: FitReport) -> FitReport:
+def _join_reports(first: FitReport, second: FitReport) -> FitReport:
     """Return the combined report of two passes before one request."""
     return replace(
         second,

@@ -17,7 +17,7 @@ from wane.proxy.head import Headers, RefusedError
 from wane.proxy.http.upstream import streams_in
 from wane.proxy.settings import COST_PERIODS, CostPeriod
 from wane.proxy.spending.reservations import most
-from wane.proxy.store.base import MemoryStore, Store, StoreError, uninterrupted
+from wane.proxy.store.base import MemoryStore, Store, StoreError, finish_work
 from wane.proxy.store.ledger import LEDGER, Ledger
 from wane.proxy.wire.base import Body, Reply, Round, Wire
 
@@ -36,7 +36,7 @@ class Payment:
         self.cost = amount
         self._model, self._address = model, address
 
-    def used(self, round_: Round | None) -> None:
+    def take_cost(self, round_: Round | None) -> None:
         """Take the cost from the provider's answer, if that can be read and reports a usage with input."""
         if round_ is None or round_.usage is None or round_.usage.input <= 0:
             return
@@ -74,7 +74,7 @@ async def paying(allowances: Sequence[Allowance], body: Body, size: int, address
     payment = Payment(model, amount, address)
     async with AsyncExitStack() as stack:
         for allowance in allowances:
-            await stack.enter_async_context(allowance.reserved(payment))
+            await stack.enter_async_context(allowance.reserve(payment))
         try:
             yield payment
         except RefusedError as refusal:
@@ -112,7 +112,7 @@ class Allowance:
         return f"the cost limit of {self._owner}" if self._owner else "--max-cost"
 
     @asynccontextmanager
-    async def reserved(self, payment: Payment) -> AsyncIterator[None]:
+    async def reserve(self, payment: Payment) -> AsyncIterator[None]:
         """Reserve the most that a request may cost, and settle it afterwards.
 
         Raises:
@@ -120,24 +120,24 @@ class Allowance:
         """
         name = secrets.token_hex(8)
         amount = payment.cost
-        await uninterrupted(self._reserve(name, amount), undo=lambda _: self._late.update({name: 0}))
+        await finish_work(self._reserve(name, amount), undo=lambda _: self._late.update({name: 0}))
         try:
             yield
         finally:
             self._late[name] = payment.cost
             try:
-                await uninterrupted(self._change(lambda ledger: ledger))
+                await finish_work(self._change(lambda ledger: ledger))
             except StoreError as error:
                 _LOGGER.warning("the cost of a request is recorded later: %s", error)
 
     async def _reserve(self, name: str, amount: int) -> None:
-        def reserved(ledger: Ledger) -> Ledger:
+        def reserve_cost(ledger: Ledger) -> Ledger:
             if name not in ledger.open:
                 self._check(ledger, amount)
             return ledger.with_reservation(name, amount)
 
         try:
-            await self._change(reserved)
+            await self._change(reserve_cost)
         except StoreError as error:
             self._late[name] = 0  # the reservation may be stored, if only the answer was lost
             if self.limited:
@@ -145,7 +145,7 @@ class Allowance:
             _LOGGER.warning("the cost of a request is not recorded: %s", error)
 
     def _check(self, ledger: Ledger, amount: int) -> None:
-        spent = ledger.spent(self._period)
+        spent = ledger.sum_spending(self._period)
         if self._limit is None or spent + ledger.reserved + amount <= self._limit:
             return
         allows = f"{self.name} allows {_dollars(self._limit)} {COST_PERIODS[self._period]}"
@@ -173,13 +173,13 @@ class Allowance:
         async with self._lock:
             late = dict(self._late)
 
-            def changed(document: str | None) -> str:
+            def change_ledger(document: str | None) -> str:
                 ledger = Ledger.read(document).on(datetime.now(UTC))
                 for name, cost in late.items():
-                    ledger = ledger.settled(name, cost)
+                    ledger = ledger.settle_cost(name, cost)
                 return change(ledger).write()
 
-            await self._store.change_document(LEDGER, self._owner, changed, "the record of the spend")
+            await self._store.change_document(LEDGER, self._owner, change_ledger, "the record of the spend")
             for name in late:
                 del self._late[name]
 

@@ -79,7 +79,7 @@ def most(model: str, body: Body, size: int, limit: str = "--max-cost", address: 
     tokens = math.ceil(size / BYTES_PER_TOKEN)
     contents = list(_contents(body))
     images = [_bytes_of(block) // BYTES_PER_TOKEN for block in contents if _is_image(block)]
-    reference = next(filter(None, map(_referenced, contents)), None) or _stored(body)
+    reference = next(filter(None, map(_find_reference, contents)), None) or _find_stored(body)
     amounts: list[float] = []
     for name in _models(model, body):
         prices = _prices(name, body, limit, address)
@@ -155,7 +155,7 @@ def _contents(value: object) -> Iterator[Mapping[str, Any]]:
             ]
 
 
-def _stored(body: Body) -> str | None:
+def _find_stored(body: Body) -> str | None:
     return next((what for name, what in _STORED.items() if body.get(name)), None)
 
 
@@ -186,7 +186,7 @@ def _media(block: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((block[name] for name in names if isinstance(block.get(name), Mapping)), {})
 
 
-def _referenced(block: Mapping[str, Any]) -> str | None:
+def _find_reference(block: Mapping[str, Any]) -> str | None:
     """What a block names and does not hold, in the words of an error; None for nothing, or an image.
 
     An image takes a known number of tokens at most, wherever it is.

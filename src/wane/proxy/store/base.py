@@ -356,7 +356,7 @@ def root_of(session_id: str) -> str:
     return match[1]
 
 
-async def uninterrupted(work: Awaitable[T], undo: Callable[[T], object] | None = None) -> T:
+async def finish_work(work: Awaitable[T], undo: Callable[[T], object] | None = None) -> T:
     """Do work to its end even if the caller is cancelled, and raise the cancellation afterwards.
 
     So a client that disconnects cannot make memory and store differ. `undo` gets the result if the caller is cancelled.
@@ -377,7 +377,7 @@ async def uninterrupted(work: Awaitable[T], undo: Callable[[T], object] | None =
 
 async def in_thread_if(heavy: bool, work: Callable[[], T]) -> T:
     """Do work in a thread if it is heavy, or else at once; cancellation does not interrupt it."""
-    return await uninterrupted(asyncio.to_thread(work)) if heavy else work()
+    return await finish_work(asyncio.to_thread(work)) if heavy else work()
 
 
 def are_heavy(records: Sequence[Record]) -> bool:

@@ -36,10 +36,10 @@ from wane.proxy.store.base import (
     StoreError,
     are_heavy,
     as_store_errors,
+    finish_work,
     in_thread_if,
     new_id,
     root_of,
-    uninterrupted,
 )
 
 T = TypeVar("T")
@@ -160,8 +160,8 @@ class Outage:
         self._reason = ""
         self._until = 0.0
 
-    def started(self) -> float:
-        """Note that a step starts; return the time for `failed`. During a pause, raise a StoreError."""
+    def begin_step(self) -> float:
+        """Note that a step starts; return the time for `note_failure`. During a pause, raise a StoreError."""
         now = self._clock()
         if self._reason:
             if now < self._until:
@@ -169,17 +169,17 @@ class Outage:
             self._until = now + self._pause
         return now
 
-    def failed(self, error: StoreError, started: float) -> None:
+    def note_failure(self, error: StoreError, started: float) -> None:
         """Note that the database could not be reached by a step that started at this time."""
         now = self._clock()
         # A fast failure, such as a refused connection, may be retried at once.
         if now - started < 0.5:
-            self.answered()
+            self.note_answer()
         else:
             self._reason = str(error)
             self._until = now + self._pause
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Note that the database answered, even with an error."""
         self._reason = ""
 
@@ -298,7 +298,7 @@ class DatabaseStore(Store, ABC):
         deleted = deleted_of(session_id, await self.fetch(session_id))
         if not await self.drop(session_id):
             raise StoreError(f"there is no {self.label(session_id)}")
-        await self.replace_document(DELETED, deleted.id, None, deleted.written())
+        await self.replace_document(DELETED, deleted.id, None, deleted.to_json())
 
     def label(self, session_id: str) -> str:
         """Return a session's name in errors."""
@@ -309,7 +309,7 @@ class DatabaseStore(Store, ABC):
 
         A step with a limit of its own, in seconds, may exceed it without being taken for an outage.
         """
-        started = self._outage.started()
+        started = self._outage.begin_step()
         limit = own_limit or self._limit
         try:
             done = await within(limit, work())
@@ -320,11 +320,11 @@ class DatabaseStore(Store, ABC):
                 reason = f"no answer within {limit:g} seconds"
             failure = StoreError(f"the store {self.name} does not work: {reason}")
             if not isinstance(error, self.unreachable):
-                self._outage.answered()
+                self._outage.note_answer()
             elif own_limit is None:
-                self._outage.failed(failure, started)
+                self._outage.note_failure(failure, started)
             raise failure from None
-        self._outage.answered()
+        self._outage.note_answer()
         return done
 
     async def _fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
@@ -354,12 +354,12 @@ class _SharedLog(Log):
         await self._store.sync(self.id)
 
     async def _news(self) -> Sequence[Record]:
-        records, self._end = await uninterrupted(self._read())
+        records, self._end = await finish_work(self._read())
         return records
 
     async def _add(self, records: Sequence[Record], digests: SessionDigests | None) -> None:
         if records:
-            await uninterrupted(self._append(records, digests))
+            await finish_work(self._append(records, digests))
 
     async def _read(self) -> tuple[Sequence[Record], End]:
         last = self._end

@@ -19,7 +19,7 @@ from typing import Any, Final
 from wane.core.errors import JournalError, SessionLockedError
 from wane.journal import Header, Journal, Record, SessionStore, read, read_header, utc_now
 from wane.journal.heads import id_of
-from wane.journal.lines import dumped
+from wane.journal.lines import dump_line
 from wane.journal.reader import open_session
 from wane.proxy.store.base import (
     KEEP,
@@ -35,11 +35,11 @@ from wane.proxy.store.base import (
     are_heavy,
     as_store_errors,
     checked_root,
+    finish_work,
     in_thread_if,
     is_session_id,
     new_id,
     root_of,
-    uninterrupted,
 )
 from wane.proxy.store.files import DiskIndex, FileDatabase
 
@@ -93,7 +93,7 @@ class DiskStore(Store):
         await asyncio.to_thread(self._probe)
 
     async def find(self, root: str, sought: Sought) -> Matches:
-        folders = self._listed(f"*/{checked_root(root)}")
+        folders = self._list_paths(f"*/{checked_root(root)}")
         if not folders:
             return Matches()
         without_digests = await self._index.without_digests(folders)
@@ -139,7 +139,7 @@ class DiskStore(Store):
                 opening = asyncio.to_thread(
                     lambda: Journal.open(self._path(session_id), fsync=self._fsync, dumps=_exact)
                 )
-                journal = await uninterrupted(opening, undo=Journal.close)
+                journal = await finish_work(opening, undo=Journal.close)
         except SessionBusyError:
             raise SessionBusyError(
                 f"the session {session_id} in {self._sessions.root} is open in another process. If several proxies"
@@ -236,9 +236,9 @@ class DiskStore(Store):
         raise StoreError(f"there is no session {session_id} in {self._sessions.root}")
 
     def _paths(self, session_id: str) -> list[Path]:
-        return self._listed(f"*/{root_of(session_id)}/*Z-{session_id}.jsonl")
+        return self._list_paths(f"*/{root_of(session_id)}/*Z-{session_id}.jsonl")
 
-    def _listed(self, pattern: str) -> list[Path]:
+    def _list_paths(self, pattern: str) -> list[Path]:
         root = self._sessions.root
         try:
             # `glob` treats an unreadable directory as empty; this raises an error.
@@ -323,4 +323,4 @@ def _exact(data: Any) -> bytes:
     from wane.proxy import jsons
 
     fast = jsons.dumps(data)
-    return dumped(data) if b"null" in fast and jsons.loads(fast) != data else fast
+    return dump_line(data) if b"null" in fast and jsons.loads(fast) != data else fast

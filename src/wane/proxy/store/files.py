@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from wane.journal.heads import id_of
-from wane.proxy.store.base import Match, SessionDigests, Sought, StoreError, is_session_id, root_of, uninterrupted
+from wane.proxy.store.base import Match, SessionDigests, Sought, StoreError, finish_work, is_session_id, root_of
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class FileDatabase:
                 elif code not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                     raise self._unusable(error) from error
             try:
-                return await uninterrupted(asyncio.to_thread(self._work, work, _WAIT))
+                return await finish_work(asyncio.to_thread(self._work, work, _WAIT))
             except (sqlite3.Error, OSError) as error:
                 raise self._unusable(error) from error
 
@@ -87,7 +87,7 @@ class FileDatabase:
             # Deleted while it was open; what is written there now would be lost.
             self.close()
         if self._connection is None:
-            self._connection = self._opened()
+            self._connection = self._open_database()
         connection = self._connection
         connection.execute(f"PRAGMA busy_timeout = {round(wait * 1000)}")
         connection.execute("BEGIN IMMEDIATE")
@@ -100,7 +100,7 @@ class FileDatabase:
             raise
         return done
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open_database(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=_WAIT)

@@ -39,7 +39,7 @@ class Ledger:
     at: datetime = datetime(1, 1, 1, tzinfo=UTC)
     open: Mapping[str, Reservation] = field(default_factory=dict)
 
-    def spent(self, period: CostPeriod) -> int:
+    def sum_spending(self, period: CostPeriod) -> int:
         """Return what was spent in a period, up to `at`."""
         if period == "day":
             return self.day
@@ -59,14 +59,14 @@ class Ledger:
             ledger = replace(self, at=now, month=month, day=day)
         for name, reservation in self.open.items():
             if now - reservation.at > LAPSE:
-                ledger = ledger.settled(name, reservation.amount)
+                ledger = ledger.settle_cost(name, reservation.amount)
         return ledger
 
     def with_reservation(self, name: str, amount: int) -> Self:
         """Return the ledger with another open request."""
         return replace(self, open={**self.open, name: Reservation(amount, self.at)})
 
-    def settled(self, name: str, cost: int) -> Self:
+    def settle_cost(self, name: str, cost: int) -> Self:
         """Return the ledger with the cost of an open request, which counts for the day on which it began."""
         if name not in self.open:
             return self

@@ -139,14 +139,14 @@ class Team:
         token = PREFIX + secrets.token_urlsafe(32)
         digest = digest_of(token.encode())
 
-        def added(member: Member | None) -> Member:
+        def add_member(member: Member | None) -> Member:
             if member is None:
                 return Member(name, digest, datetime.now(UTC), limits or Limits())
             if member.digest not in ("", digest):
                 raise ConfigError(f"{name} has a token; revoke it first (wane proxy tokens revoke {name})")
             return Member(name, digest, datetime.now(UTC), limits or member.limits)
 
-        await self._change(checked_name(name), added)
+        await self._change(checked_name(name), add_member)
         return token
 
     async def revoke(self, name: str) -> None:
@@ -157,12 +157,12 @@ class Team:
             StoreError: if it cannot be stored.
         """
 
-        def revoked(member: Member | None) -> Member:
+        def revoke_member(member: Member | None) -> Member:
             if member is None or not member.digest:
                 raise ConfigError(f"{name} has no token; wane proxy tokens lists the names")
             return replace(member, digest="", since=datetime.now(UTC))
 
-        await self._change(name, revoked)
+        await self._change(name, revoke_member)
 
     async def limit(self, name: str, limits: Limits) -> None:
         """Replace the limits of a name.
@@ -172,15 +172,15 @@ class Team:
             StoreError: if they cannot be stored.
         """
 
-        def limited(member: Member | None) -> Member:
+        def limit_member(member: Member | None) -> Member:
             if member is None:
                 raise ConfigError(f"there is no name {name!r:.80}; wane proxy tokens lists them")
             return replace(member, limits=limits)
 
-        await self._change(name, limited)
+        await self._change(name, limit_member)
 
     async def _change(self, name: str, change: Callable[[Member | None], Member]) -> None:
-        def changed(document: str | None) -> str:
+        def change_member(document: str | None) -> str:
             return change(None if document is None else Member.read(name, document)).write()
 
-        await self._store.change_document(MEMBERS, name, changed, f"the record of {name}")
+        await self._store.change_document(MEMBERS, name, change_member, f"the record of {name}")

@@ -143,7 +143,7 @@ async def wait_before(store: Store, name: str, requests: int, clock: Callable[[]
     interval = _MINUTE / requests
     wait = 0.0
 
-    def taken(document: str | None) -> str | None:
+    def take_lease(document: str | None) -> str | None:
         nonlocal wait
         now = clock()
         try:
@@ -155,5 +155,5 @@ async def wait_before(store: Store, name: str, requests: int, clock: Callable[[]
         wait = full_at + interval - _MINUTE - now
         return document if wait > _LEAST else repr(full_at + interval)
 
-    await store.change_document(RATES, name, taken, "the number of requests")
+    await store.change_document(RATES, name, take_lease, "the number of requests")
     return math.ceil(wait) if wait > _LEAST else 0

@@ -165,7 +165,7 @@ class Rounds:
     def usage_with(self, usage: Any) -> Any:
         """Return what the client is told of the usage of the completed rounds and of one more."""
         if self._sums:
-            return _summed(self.usage, usage)
+            return _sum_usages(self.usage, usage)
         return self.usage if usage is None else usage
 
     def add(self, round_: Round, usage: Any) -> Round:
@@ -292,7 +292,7 @@ class Wire(ABC):
     groups = False
     format: WritingFormat[Message]
 
-    def received(self, body: Body, path: str, query: bytes) -> Body:  # noqa: ARG002 - most bodies say all themselves
+    def read_path(self, body: Body, path: str, query: bytes) -> Body:  # noqa: ARG002 - most bodies say all themselves
         """Return a client's body with what only its path says: the model, and whether the reply is streamed."""
         return body
 
@@ -305,7 +305,7 @@ class Wire(ABC):
         return target
 
     @abstractmethod
-    def unmanaged(self, body: Body) -> str | None:
+    def why_unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed; None if it can be.
 
         For example, it has no client tools, asks for several answers (`n`), or violates the protocol.
@@ -335,14 +335,14 @@ class Wire(ABC):
         return [message]
 
     @abstractmethod
-    def fixed(self, equipped: Equipped) -> object:
+    def fixed_data(self, equipped: Equipped) -> object:
         """Return what every request carries besides its messages, as JSON data: instructions, tool definitions."""
 
     @abstractmethod
     def canonical(self, message: Message) -> object:
         """Return JSON data that is equal for equal messages: without `cache_control`, which clients move."""
 
-    def shaped(self, message: Message, parts: list[Part] | None = None) -> list[Part]:
+    def shape_parts(self, message: Message, parts: list[Part] | None = None) -> list[Part]:
         """Return the parts of a message by which it is recognised, whatever a client edits in it.
 
         Args:
@@ -387,7 +387,7 @@ class Wire(ABC):
         """
 
     @abstractmethod
-    def noted(self, body: Body, text: str) -> Body:
+    def add_note(self, body: Body, text: str) -> Body:
         """Return a body that is ready to be sent with a note to the model at its end.
 
         No later request has the note, so it must not carry a cache breakpoint. A body that ends with the model's own
@@ -456,7 +456,7 @@ class Wire(ABC):
         """Return the body of one of the proxy's own errors, in the provider's error format."""
 
 
-def _summed(before: Any, after: Any) -> Any:
+def _sum_usages(before: Any, after: Any) -> Any:
     """Return the sum of two usages, field by field; other values are those of the later one.
 
     Args:
@@ -467,7 +467,7 @@ def _summed(before: Any, after: Any) -> Any:
         return before if after is None else after
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = [*before, *(key for key in after if key not in before)]
-        return {key: _summed(before.get(key), after.get(key)) for key in keys}
+        return {key: _sum_usages(before.get(key), after.get(key)) for key in keys}
     if _is_number(before) and _is_number(after):
         return before + after
     if isinstance(before, list) and isinstance(after, list):

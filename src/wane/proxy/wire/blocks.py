@@ -34,7 +34,7 @@ class PieceReader(ABC):
     def keys(self, block: Block) -> Sequence[object]:
         """Return keys by which a block is recognised anywhere, the surest first; none for text without an id."""
 
-    def restored(self, block: Block, original: Block) -> Block:  # noqa: ARG002 - most blocks are the client's
+    def restore_block(self, block: Block, original: Block) -> Block:  # noqa: ARG002 - most blocks are the client's
         """Return a client's block with what the provider recognises in the original, such as its signature."""
         return block
 
@@ -76,7 +76,7 @@ class BlockReader(PieceReader):
         """Whether a block is reasoning."""
 
 
-def expanded(message: Message, rounds: Sequence[AnsweredRound], reader: BlockReader) -> list[Message]:
+def expand_message(message: Message, rounds: Sequence[AnsweredRound], reader: BlockReader) -> list[Message]:
     """Return the messages that a client's message stands for, as `Wire.expand` does.
 
     Reasoning is kept in full or not at all. A client that leaves out all of it may have turned it off, and Anthropic
@@ -96,15 +96,15 @@ def expanded(message: Message, rounds: Sequence[AnsweredRound], reader: BlockRea
         if not reader.is_own(block, own)
     ]
     by_round: list[list[tuple[int, Block]]] = [[] for _ in rounds]
-    for (number, position), block in placed(sent, visible, len(rounds) - 1, reader):
+    for (number, position), block in place_blocks(sent, visible, len(rounds) - 1, reader):
         by_round[number].append((position, block))
     history: list[Message] = []
     for round_, client_blocks in zip(rounds, by_round, strict=True):
-        history += _expanded(round_, client_blocks, own, reader, thinks=thinks)
+        history += _expand_round(round_, client_blocks, own, reader, thinks=thinks)
     return history
 
 
-def _expanded(
+def _expand_round(
     round_: AnsweredRound,
     client_blocks: list[tuple[int, Block]],
     own: frozenset[str],
@@ -128,7 +128,7 @@ def _expanded(
         yield from round_.results
 
 
-def placed(
+def place_blocks(
     sent: Sequence[Block], visible: Sequence[_LocatedBlock], last: int, reader: PieceReader
 ) -> Iterator[_LocatedBlock]:
     """Yield a client's blocks with their places among those that it has seen, in ascending order.
@@ -146,7 +146,7 @@ def placed(
     """
     texts = [reader.text(block) for _, block in visible]
     location: _BlockLocation = (0, _START)
-    for block, matches, known in _Aligner(visible, texts, reader).matched(sent):
+    for block, matches, known in _Aligner(visible, texts, reader).match_blocks(sent):
         rest = block
         for match in matches[:-1]:
             location = max(location, visible[match][0])
@@ -154,7 +154,7 @@ def placed(
             rest = {**rest, "text": rest["text"].lstrip()[len(texts[match]) :].lstrip()}
         if matches:
             location = max(location, visible[matches[-1]][0])
-            rest = reader.restored(rest, visible[matches[-1]][1]) if known else rest
+            rest = reader.restore_block(rest, visible[matches[-1]][1]) if known else rest
         if reader.is_call(block):
             location = max(location, (last, _START))
         yield location, rest
@@ -181,7 +181,7 @@ class _Aligner:
                 self._by_key.setdefault(key, []).append(number)
         self._next = 0  # the first block of `visible` that was not matched or skipped
 
-    def matched(self, sent: Sequence[Block]) -> list[_Match]:
+    def match_blocks(self, sent: Sequence[Block]) -> list[_Match]:
         """Return the client's blocks with what they stand for."""
         anchors = [self._anchor(block) for block in sent]
         following: list[int | None] = [None] * len(sent)  # for each block, the next known one after it
@@ -230,14 +230,14 @@ class _Aligner:
         if same is not None:
             matches = [same]
         elif begun is not None:
-            matches = self._joined(text, [number for number in ahead if number >= begun])
+            matches = self._find_joined(text, [number for number in ahead if number >= begun])
         else:
             matches = [number for number in ahead if texts[number].startswith(text)][:1]
         if matches:
             self._next = matches[-1] + 1
         return matches
 
-    def _joined(self, text: str, ahead: Sequence[int]) -> list[int]:
+    def _find_joined(self, text: str, ahead: Sequence[int]) -> list[int]:
         """Return the originals that a client has joined into one text."""
         matches: list[int] = []
         for number in ahead:

@@ -41,10 +41,10 @@ class OpenAIWire(Wire):
         if not seals or not _REASONING.search(error.decode("utf-8", "replace")):
             return None
 
-        def corrected(body: Body, sent: Body) -> Body:  # noqa: ARG001 - the signature of corrections
+        def correct_body(body: Body, sent: Body) -> Body:  # noqa: ARG001 - the signature of corrections
             return body if seals.isdisjoint(self._seals(body)) else self._without(body, seals)
 
-        return corrected
+        return correct_body
 
     def error(self, status: int, message: str) -> bytes:
         return jsons.dumps({"error": _error(status, message)})
@@ -80,13 +80,13 @@ def without_markers(entry: dict[str, Any], *, content: str = "content") -> dict[
     marked = isinstance(parts, list) and any(map(_is_marked, parts))
     if not marked and MARKERS.isdisjoint(entry):
         return entry
-    plain = unmarked(entry)
+    plain = strip_markers(entry)
     if marked:
-        plain[content] = [unmarked(part) if _is_marked(part) else part for part in parts]
+        plain[content] = [strip_markers(part) if _is_marked(part) else part for part in parts]
     return plain
 
 
-def unmarked(value: dict[str, Any]) -> dict[str, Any]:
+def strip_markers(value: dict[str, Any]) -> dict[str, Any]:
     """Return a message or a part without cache markers on itself."""
     return {key: field for key, field in value.items() if key not in MARKERS}
 

@@ -39,7 +39,7 @@ class ServerSentEvent(NamedTuple):
     name: str
     data: bytes
 
-    def changed(self, value: dict[str, Any]) -> ServerSentEvent:
+    def with_data(self, value: dict[str, Any]) -> ServerSentEvent:
         """Return this event with other data."""
         data = jsons.dumps(value)
         return ServerSentEvent(encode(data, self.name), self.name, data)
@@ -230,7 +230,7 @@ class StreamedReply(Reply):
         """Take in an event, and return what the client gets now."""
         if not event.data:
             return self._pass(event.raw)
-        data = parsed(event.data)
+        data = parse_object(event.data)
         if data is not None:
             return self._event(event, data)
         if event.data.strip() == _DONE:
@@ -336,14 +336,14 @@ class WholeReply(Reply):
 
     def _read(self, data: bytes) -> dict[str, Any] | None:
         """Return the provider's body as an object; None if it is none."""
-        return parsed(data)
+        return parse_object(data)
 
     @abstractmethod
     def _round(self, body: dict[str, Any]) -> Round:
         """Return the round; raise `BrokenReplyError` if it violates the protocol."""
 
 
-def parsed(data: bytes | str) -> dict[str, Any] | None:
+def parse_object(data: bytes | str) -> dict[str, Any] | None:
     """Return a JSON object from its text; None if the text is anything else."""
     try:
         value = jsons.loads(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data)
@@ -354,7 +354,7 @@ def parsed(data: bytes | str) -> dict[str, Any] | None:
 
 def error_in(status: int, body: bytes) -> dict[str, Any] | str:
     """Return the error object in a provider's error body, or its text if it has none."""
-    error = (parsed(body) or {}).get("error")
+    error = (parse_object(body) or {}).get("error")
     if isinstance(error, dict):
         return error
     text = error if isinstance(error, str) else body.decode("utf-8", "replace")[:_LONGEST_ERROR]

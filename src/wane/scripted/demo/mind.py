@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from wane.core import DELIMITER
-from wane.scripted.calls import edit, offered, put_right, read, shell
+from wane.scripted.calls import edit, keep_offered, put_right, read, shell
 from wane.scripted.demo.moves import Check, Definition, Fact, Line, Look, Need, Replace, ScriptStep, Task
 from wane.scripted.sight import Seen, Sight
 from wane.testing import Call, Reply, Request
@@ -137,9 +137,9 @@ def _go_on(sight: Sight, position: Position, task: Task) -> Decision:
         # A step needs no facts that it looks up itself.
         if not set(missing) <= set(looks):
             return _look_up(sight, own, missing, knowledge)
-        calls = offered(_calls(step, edits, knowledge), sight.tools)
+        calls = keep_offered(_calls(step, edits, knowledge), sight.tools)
         if calls or number == len(task.steps):
-            say, think = _filled(step.say, knowledge), step.think if calls else ""
+            say, think = _fill_facts(step.say, knowledge), step.think if calls else ""
             return Decision(Position(position.task, number), say, calls, think, knowledge, missing)
     return Decision(Position(position.task, len(task.steps)), "There is nothing left to do.")
 
@@ -168,7 +168,9 @@ def _calls(step: ScriptStep, edits: Sequence[Replace], knowledge: Knowledge) -> 
         match move:
             case Call(tool):
                 arguments = json.loads(move.raw_arguments)
-                texts = {name: _filled(value, knowledge) for name, value in arguments.items() if isinstance(value, str)}
+                texts = {
+                    name: _fill_facts(value, knowledge) for name, value in arguments.items() if isinstance(value, str)
+                }
                 yield Call(tool, arguments | texts)
             case Check(command):
                 yield shell(command)
@@ -176,7 +178,7 @@ def _calls(step: ScriptStep, edits: Sequence[Replace], knowledge: Knowledge) -> 
                 yield from map(read, dict.fromkeys(need.path for need in needs if need not in knowledge))
     by_file: dict[str, list[dict[str, str]]] = {}
     for change in edits:
-        texts = {"old_text": knowledge[change.old].text, "new_text": _filled(change.new, knowledge)}
+        texts = {"old_text": knowledge[change.old].text, "new_text": _fill_facts(change.new, knowledge)}
         by_file.setdefault(change.old.path, []).append(texts)
     for path, replacements in by_file.items():
         yield edit(path, replacements)
@@ -199,7 +201,7 @@ def _name(need: Need) -> str:
     return f"the line in {need.path}"
 
 
-def _filled(text: str, knowledge: Knowledge) -> str:
+def _fill_facts(text: str, knowledge: Knowledge) -> str:
     """Replace names of facts with their values."""
     facts = {need.name: answer.text for need, answer in knowledge.items() if isinstance(need, Fact)}
     return _REFERENCE.sub(lambda match: facts[match[1]], text)
@@ -219,7 +221,7 @@ def _fact(need: Fact, call: Seen) -> str | None:
     named = call.arguments.get("name")
     if need.episode and named != need.episode and (named is not None or need.episode not in call.words):
         return None
-    for text in (_plain(call), *_written(call), str(call.arguments.get("description", ""))):
+    for text in (_plain(call), *_written_texts(call), str(call.arguments.get("description", ""))):
         if match := re.search(need.pattern, text, re.MULTILINE):
             return match[1]
     return None
@@ -232,7 +234,7 @@ def _text(need: Definition | Line, call: Seen) -> str | None:
         if call.tool == "read_file":
             texts = [_plain(call)]
         elif call.edited:
-            texts = _written(call)[::-1]
+            texts = _written_texts(call)[::-1]
     if isinstance(need, Definition):
         return next((text for written in texts if (text := _block(written, need.anchor)) is not None), None)
     if call.tool in ("grep", "search_files") and call.result is not None:
@@ -248,7 +250,7 @@ def _plain(call: Seen) -> str:
     return "\n".join(re.sub(r"^ *\d+\t", "", line) for line in call.result.splitlines()[1:])
 
 
-def _written(call: Seen) -> list[str]:
+def _written_texts(call: Seen) -> list[str]:
     """The texts that a call wrote into a file."""
     arguments = call.arguments
     replaced = [str(entry["new_text"]) for entry in arguments.get("replacements") or []]

@@ -68,10 +68,10 @@ class Show:
     def task_begins(self, number: int, task: Task) -> None:
         """The user gives a task."""
 
-    def evicted(self, report: FitReport) -> None:
+    def show_pass(self, report: FitReport) -> None:
         """A pass ran."""
 
-    async def exchanged(self, request: Request, decision: Decision | None) -> None:
+    async def show_exchange(self, request: Request, decision: Decision | None) -> None:
         """The model is about to answer, and waits for this; a summary is no step of the work, and no decision."""
 
     def task_ends(self, result: TaskResult) -> None:
@@ -140,7 +140,7 @@ class Workspace(Repository):
 
     def verify(self, number: int) -> Checked:
         """Run all tests of the repository. The task's own tests must be unchanged."""
-        if changed := self.changed("tests"):
+        if changed := self.list_changed("tests"):
             return Checked(False, f"the tests were changed: {changed}")
         path, tests = self._tests(number)
         if path.read_text(encoding="utf-8") != tests:
@@ -179,7 +179,7 @@ class _DemoRun:
         )
         config = SessionConfig(cwd=workspace.directory, settings=settings, store=options.store)
         self.session = AgentSession.create(config)
-        self.witness = Witness(options.budget, self.session, show.evicted)
+        self.witness = Witness(options.budget, self.session, show.show_pass)
         show.begins(self.session, self.witness, options)
 
     async def task(self, number: int, task: Task) -> TaskResult:
@@ -217,11 +217,11 @@ class _DemoRun:
             self.session.cancel()
         self.decision = None
         reply = self.witness.answer(request, self.decide)
-        await self.show.exchanged(request, self.decision)
+        await self.show.show_exchange(request, self.decision)
         return reply
 
     def decide(self, request: Request) -> Reply:
         """Take the next step of the script."""
         self.decision = decide(request, self.options.script)
-        self.witness.decided(request, self.decision)
+        self.witness.take_decision(request, self.decision)
         return self.decision.reply

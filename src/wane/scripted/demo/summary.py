@@ -66,7 +66,7 @@ class Witness(scripted.Witness):
         self._owners: dict[str, Episode | None] = {}  # by call id
         session.conversation.listeners.append(self._note)
 
-    def decided(self, request: Request, decision: Decision) -> None:
+    def take_decision(self, request: Request, decision: Decision) -> None:
         """Take in a request and the model's decision on it."""
         for part in request.parts:
             if part.call_id is not None:

@@ -73,17 +73,17 @@ class Anthropic(Provider):
         return broken
 
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
-        reply = _thought(request, reply)
+        reply = _add_thinking(request, reply)
         content = [_with_parsed_input(block) for block in _content(request, reply)]
         return {**_head(request, reply, usage, usage.output), "content": content, "stop_reason": _stop(reply)}
 
     def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ServerSentEvent]:
-        reply = _thought(request, reply)
+        reply = _add_thinking(request, reply)
         start = {**_head(request, reply, usage, output=1), "content": [], "stop_reason": None}
         yield _event("message_start", message=start)
         yield _event("ping")
         for index, block in enumerate(_content(request, reply)):
-            begin, deltas = _streamed(block)
+            begin, deltas = _split_block(block)
             yield _event("content_block_start", index=index, content_block=begin)
             for delta in deltas:
                 yield _event("content_block_delta", index=index, delta=delta)
@@ -135,7 +135,7 @@ def _prefix(request: Request) -> tuple[Prefix, tuple[str, ...]]:
     return prefix, tuple(broken)
 
 
-def _thought(request: Request, reply: Reply) -> Reply:
+def _add_thinking(request: Request, reply: Reply) -> Reply:
     """Return the reply, with thinking if it begins a turn without: a model with a thinking budget always thinks."""
     enabled = (request.body.get("thinking") or {}).get("type") == "enabled"
     begins = enabled and not reply.reasoning and begins_turn(request.body["messages"])
@@ -167,7 +167,7 @@ def _with_parsed_input(block: dict[str, Any]) -> dict[str, Any]:
     return {**block, "input": parsed} if isinstance(parsed, dict) else block
 
 
-def _streamed(block: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+def _split_block(block: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """Return the block as it starts, and the deltas that fill it."""
     match block["type"]:
         case "thinking":

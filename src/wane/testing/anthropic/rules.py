@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from wane.formats.vocabulary import ANTHROPIC
-from wane.testing.preserved import tampered
+from wane.testing.preserved import is_tampered
 from wane.testing.wire import Refused, check_fields
 
 THINKING: Final = ("thinking", "redacted_thinking")
@@ -57,7 +57,7 @@ def blocks_of(content: object) -> list[Block]:
 def check_request(body: Mapping[str, Any]) -> None:
     """Raise `Refused` if Anthropic would not take the messages of a request."""
     _check_fields(body)
-    messages = _joined(body["messages"])
+    messages = _join_neighbours(body["messages"])
     if not messages:
         raise Refused("messages: at least one message is required")
     if messages[0].role == "assistant":
@@ -117,12 +117,12 @@ def _check_type(path: str, block: Block, kinds: frozenset[str]) -> None:
 
 def begins_turn(messages: Sequence[Block]) -> bool:
     """Return whether the next message begins a turn, by either reading."""
-    joined = _joined(messages)
+    joined = _join_neighbours(messages)
     last_user = next((message.blocks for message in reversed(joined) if message.role == "user"), [])
     return bool(joined) and joined[-1].role != "assistant" and not all(map(_is_result, last_user))
 
 
-def _joined(messages: Sequence[Block]) -> list[_Joined]:
+def _join_neighbours(messages: Sequence[Block]) -> list[_Joined]:
     """Join neighbouring messages of one role, as the provider does."""
     joined: list[_Joined] = []
     for index, message in enumerate(messages):
@@ -210,7 +210,7 @@ def _check_blocks(message: _Joined) -> None:
             raise Refused(f"{where}.tool_use.input: Input should be an object")
         if kind == "thinking" and not block.get("signature"):
             raise Refused(f"{where}.thinking.signature: Field required")
-        if kind == "thinking" and tampered(str(block["signature"]), str(block.get("thinking") or "")):
+        if kind == "thinking" and is_tampered(str(block["signature"]), str(block.get("thinking") or "")):
             raise Refused(f"{where}: Invalid `signature` in `thinking` block")
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from wane.cli import failure
 from wane.cli.failure import InputError
 from wane.cli.lab.common import check_report
-from wane.cli.terminal.signals import END, handled
-from wane.cli.terminal.text import counted, say, write_json
+from wane.cli.terminal.signals import END, handle_signals
+from wane.cli.terminal.text import count_noun, say, write_json
 from wane.core.errors import ConfigError
 from wane.journal.codec import SchemaError, decode, encode
 from wane.money import dollars
@@ -39,7 +39,16 @@ from wane_research.evaluation.planning.power import MOST_RUNS, Power, power
 from wane_research.evaluation.recovery import write_recovery
 from wane_research.evaluation.report import report, to_markdown, write_page
 from wane_research.evaluation.results import Total, Trial
-from wane_research.evaluation.running.config import BENCHMARKS, Config, Sample, Task, drawn, find_tasks, in_order, load
+from wane_research.evaluation.running.config import (
+    BENCHMARKS,
+    Config,
+    Sample,
+    Task,
+    draw_sample,
+    find_tasks,
+    in_order,
+    load,
+)
 from wane_research.evaluation.running.runner import CONFIG_FILE, Evaluation, PausedError, StoppedError
 from wane_research.evaluation.swe_bench import grader_command, take_grades, write_predictions, write_tasks
 
@@ -54,13 +63,13 @@ def check(options: CheckOptions) -> int:
         print(*estimate_lines(planned), sep="\n")
         for problem in wrong:
             print(f"! {problem}")
-        print(counted(len(wrong), "problem") if wrong else "It can run here.")
+        print(count_noun(len(wrong), "problem") if wrong else "It can run here.")
     return failure.FAILED if wrong else failure.OK
 
 
 def tasks_of(config: Config) -> list[Task]:
     tasks = {task.name: task for task in find_tasks(Path(config.path), config.tasks, config.exclude)}
-    return [tasks[name] for name in drawn(tuple(tasks), config.sample)]
+    return [tasks[name] for name in draw_sample(tuple(tasks), config.sample)]
 
 
 def estimate_lines(planned: tuple[Estimate, ...]) -> Iterator[str]:
@@ -73,7 +82,7 @@ def estimate_lines(planned: tuple[Estimate, ...]) -> Iterator[str]:
         high = sum(estimate.high or 0 for estimate in priced)
         cost = dollars(low) if low == high else f"{dollars(low)} to {dollars(high)}"
         unpriced = len(planned) - len(priced)
-        exception = f", without {counted(unpriced, 'arm')} of unknown cost" if unpriced else ""
+        exception = f", without {count_noun(unpriced, 'arm')} of unknown cost" if unpriced else ""
         yield f"in all: about {cost}{exception}"
     for source in dict.fromkeys(estimate.source for estimate in planned):
         yield f"Estimated {source}."
@@ -95,7 +104,7 @@ def _power_lines(experiment: Power) -> Iterator[str]:
         ungraded = f"   {spread.ungraded:,} not graded" if spread.ungraded else ""
         yield f"{spread.arm:<44}{spread.tasks:>7,}{spread.trials:>8,}{deviation:>8}{ungraded}"
     yield ""
-    tasks, widest = counted(experiment.tasks, "task"), experiment.widest.arm
+    tasks, widest = count_noun(experiment.tasks, "task"), experiment.widest.arm
     yield f"Two equal arms on {tasks}, if their trials vary as those of {widest}:"
     yield f"{'runs':>6}{'apart by chance':>18}{'equal within':>15}"
     for size in experiment.sizes:
@@ -105,7 +114,7 @@ def _power_lines(experiment: Power) -> Iterator[str]:
     yield "Apart by chance: in 95 of 100 cases. Equal within: the least margin shown by four of five experiments."
     margin = _points(experiment.margin)
     if experiment.needed is not None:
-        yield f"Equality within {margin} needs {counted(experiment.needed, 'run')} of each arm."
+        yield f"Equality within {margin} needs {count_noun(experiment.needed, 'run')} of each arm."
     else:
         least = "" if experiment.least is None else f"; {MOST_RUNS} runs show {_points(experiment.least)}"
         yield (
@@ -184,19 +193,19 @@ def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
     if evaluation.not_limited:
         say(evaluation.not_limited)
     if evaluation.uncounted:
-        say(_uncounted(evaluation, config.output))
+        say(_describe_uncounted(evaluation, config.output))
     if evaluation.empty:
         say(f"no trial counts in {'; '.join(evaluation.empty)}")
         return failure.FAILED
     if not options.as_json:
         say(
-            f"{counted(evaluation.done, 'trial')} in {config.output}; {evaluation.spent.describe()}. "
+            f"{count_noun(evaluation.done, 'trial')} in {config.output}; {evaluation.spent.describe()}. "
             f"Next: wane eval report {config.output}"
         )
     return failure.OK
 
 
-def _uncounted(evaluation: Evaluation, output: str) -> str:
+def _describe_uncounted(evaluation: Evaluation, output: str) -> str:
     """Return a sentence with the trials that do not count, and how to do them again."""
     causes = evaluation.uncounted
     by_cause = ", ".join(f"{cause} {count:,}" for cause, count in causes.items())
@@ -210,7 +219,7 @@ def _uncounted(evaluation: Evaluation, output: str) -> str:
 async def _stoppable(evaluation: Evaluation) -> None:
     task = asyncio.current_task()
     assert task is not None
-    with handled((signal.SIGINT, *END), task.cancel):
+    with handle_signals((signal.SIGINT, *END), task.cancel):
         await evaluation.run()
 
 
@@ -248,12 +257,12 @@ def list_tasks(options: TasksOptions) -> int:
 def write_swe_bench(options: SweBenchOptions) -> int:
     sample = None if options.count is None else Sample(options.count, options.seed)
     names = write_tasks(options.source, options.target, sample)
-    return _written(names, options.target)
+    return _report_written(names, options.target)
 
 
 def write_long_cli(options: LongCliOptions) -> int:
     names = write_longcli(options.source, options.target)
-    return _written(names, options.target)
+    return _report_written(names, options.target)
 
 
 def predictions(options: PredictionsOptions) -> int:
@@ -277,9 +286,9 @@ def write_recovered(options: RecoveryOptions) -> int:
             "the transcripts are in user turns, which are never evicted: one session over these tasks would hold about "
             f"{characters // 4:,} tokens of them"
         )
-    return _written(names, target)
+    return _report_written(names, target)
 
 
-def _written(names: Sequence[str], target: Path) -> int:
-    sys.stdout.write(f"{counted(len(names), 'task')} in {target}\n")
+def _report_written(names: Sequence[str], target: Path) -> int:
+    sys.stdout.write(f"{count_noun(len(names), 'task')} in {target}\n")
     return failure.OK

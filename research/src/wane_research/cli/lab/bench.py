@@ -12,9 +12,9 @@ import platformdirs
 
 from wane.cli import failure
 from wane.cli.failure import UsageError
-from wane.cli.lab.common import figure_table, print_lines, range_of, rounded
+from wane.cli.lab.common import figure_table, print_lines, range_of, round_tokens
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, plain_console, printable, say, write_json
+from wane.cli.terminal.text import count_noun, plain_console, printable, say, write_json
 from wane.core.errors import ConfigError, WaneError
 from wane.lab.columns import Unit, notes
 from wane.lab.replaying.compare import parse_strategies
@@ -51,7 +51,7 @@ BUDGETS: Final = "60k,80k,120k"
 _NAMED: Final = 20  # differences to name; the others are counted
 
 _FORMATS: Final[Mapping[Unit, Callable[[float], str]]] = {
-    "tokens": rounded,
+    "tokens": round_tokens,
     "ratio": "{:.3f}".format,
     "count": "{:,.0f}".format,
     "share": share,
@@ -77,7 +77,7 @@ def run_on(options: BenchOptions, known: Sequence[Source]) -> int:
     expected = None if options.check is None else read_result(options.check)
     if expected is not None:
         sources = _sources_of(expected, known)
-    names, budgets = _chosen(options, expected)
+    names, budgets = _choose_settings(options, expected)
     check_recordings(sources, options.folder)
     result, finished = _measure(options, sources, names, budgets)
     if options.output:
@@ -95,7 +95,7 @@ def run_on(options: BenchOptions, known: Sequence[Source]) -> int:
     return _tell_check(expected, result)
 
 
-def _chosen(options: BenchOptions, expected: Result | None) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def _choose_settings(options: BenchOptions, expected: Result | None) -> tuple[tuple[str, ...], tuple[int, ...]]:
     strategy, budgets = options.strategy, options.budgets
     if expected is None:
         try:
@@ -140,7 +140,7 @@ def _measure(
         cells = cells_of(sources, names, budgets)
         before = sum(cell.key in finished.cells for cell in cells)
         if before:
-            say(f"{before:,} of {counted(len(cells), 'cell')} are finished from an earlier run")
+            say(f"{before:,} of {count_noun(len(cells), 'cell')} are finished from an earlier run")
         figures = run_cells(subjects, cells, finished, options.workers or cores(), bar.stage("Measuring"))
     ordered = {cell: figures[cell] for cell in cells}
     result = make_result(sources, subjects, ordered, used, options.author, f"{datetime.now(UTC):%Y-%m-%d}")
@@ -160,7 +160,8 @@ def _print_sources(sources: Sequence[Source], folder: Path, *, as_json: bool) ->
 def _print_result(result: Result, view: int) -> None:
     calls = sum(recording["calls"] for recording in result.recordings)
     tokens = sum(recording["tokens"] for recording in result.recordings)
-    read = f"{counted(len(result.recordings), 'recording')}: {counted(calls, 'model call')}, {rounded(tokens)} tokens."
+    recordings = count_noun(len(result.recordings), "recording")
+    read = f"{recordings}: {count_noun(calls, 'model call')}, {round_tokens(tokens)} tokens."
     print_lines([f"{read} Prices of {PRICES.name}, copied on {PRICED}."])
     best = result.frontier
     for budget in (None, *result.budgets):
@@ -225,7 +226,7 @@ def _remarks(result: Result) -> Iterator[str]:
 def _tell_check(expected: Result, result: Result) -> int:
     lines = list(differences(expected, result))
     if not lines:
-        say(f"all figures of {counted(len(result.rows), 'row')} are those of {expected.author}, {expected.date}")
+        say(f"all figures of {count_noun(len(result.rows), 'row')} are those of {expected.author}, {expected.date}")
         return failure.OK
     print_lines(map(printable, lines[:_NAMED]))
     if len(lines) > _NAMED:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from wane.cli import failure
-from wane.cli.lab.common import figure_table, gathered_from, print_lines, problem_lines, rounded
+from wane.cli.lab.common import figure_table, gathered_from, print_lines, problem_lines, round_tokens
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, plain_console, printable, write_json
+from wane.cli.terminal.text import count_noun, plain_console, printable, write_json
 from wane.lab.counting import count
 from wane.lab.readers import Recording
 from wane.money import share
@@ -39,7 +39,7 @@ def run_validate(options: ValidateOptions) -> int:
         return failure.OK
     _print_validation(done, options.outliers)
     if silent:
-        print_lines([f"{counted(len(silent), 'session')} left out: they record no cache reads."])
+        print_lines([f"{count_noun(len(silent), 'session')} left out: they record no cache reads."])
     print_lines(["", VALIDATE_NOTES], "dim")
     return failure.OK
 
@@ -47,19 +47,19 @@ def run_validate(options: ValidateOptions) -> int:
 def _print_validation(done: Sequence[Validation], outliers: bool) -> None:
     table = figure_table("session", "calls", "read", "simulated", "error", "rest", "within 5%", "differ")
     for validation in done:
-        reads = (f"{len(validation.rows):,}", rounded(validation.recorded), rounded(validation.simulated))
+        reads = (f"{len(validation.rows):,}", round_tokens(validation.recorded), round_tokens(validation.simulated))
         errors = (f"{validation.mean_share:.2%}", f"{validation.mean_share_of_kept:.2%}", share(validation.close))
         table.add_row(printable(validation.name), *reads, *errors, f"{sum(validation.outliers.values()):,}")
     plain_console().print(table)
     recorded = sum(validation.recorded for validation in done)
     simulated = sum(validation.simulated for validation in done)
-    calls = counted(sum(len(validation.rows) for validation in done), "call")
+    calls = count_noun(sum(len(validation.rows) for validation in done), "call")
     differ: Counter[str] = Counter()
     for validation in done:
         differ += Counter(validation.outliers)
     instead = ", ".join(f"{what} {count:,}" for what, count in sorted(differ.items())) or "none"
     off = f" ({simulated / recorded - 1:+.1%})" if recorded else ""
-    total = f"In all, {calls} that read {rounded(recorded)} tokens; simulated {rounded(simulated)}{off}."
+    total = f"In all, {calls} that read {round_tokens(recorded)} tokens; simulated {round_tokens(simulated)}{off}."
     print_lines(["", total, f"Calls that differ, by what the provider read instead: {instead}."])
     if outliers:
         for validation in done:
@@ -106,7 +106,7 @@ def run_annotations(options: AnnotationsOptions) -> int:
         return failure.OK
     _print_annotations(done, total)
     if gathered.unread:
-        print_lines([f"{counted(len(gathered.unread), 'file')} skipped: {gathered.unread[0].why}"])
+        print_lines([f"{count_noun(len(gathered.unread), 'file')} skipped: {gathered.unread[0].why}"])
     return failure.OK
 
 
@@ -139,27 +139,29 @@ def _annotation_cells(figures: Annotations) -> Iterator[str]:
 def _sentences(figures: Annotations) -> Iterator[str]:
     """Yield sentences on the figures that have no column, unless they are 0."""
     if not figures.marked:
-        yield f"No episode was marked in {counted(figures.sessions, 'session')}."
+        yield f"No episode was marked in {count_noun(figures.sessions, 'session')}."
         return
     yield (
-        f"{counted(figures.explorations, 'exploration')} and {counted(figures.acts, 'act')}, which declare "
-        f"{counted(figures.declared, 'exploration')}; {figures.unended:,} without an end. The longest has "
-        f"{counted(figures.most_calls, 'tool call')}."
+        f"{count_noun(figures.explorations, 'exploration')} and {count_noun(figures.acts, 'act')}, which declare "
+        f"{count_noun(figures.declared, 'exploration')}; {figures.unended:,} without an end. The longest has "
+        f"{count_noun(figures.most_calls, 'tool call')}."
     )
     if figures.refused:
         kinds = ", ".join(f"{kind} {number:,}" for kind, number in figures.refused.most_common())
         yield f"Refused marks: {kinds}."
     if figures.descriptions_needed:
         yield (
-            f"Of {counted(figures.descriptions, 'description')}, {figures.descriptions_needed:,} should hold "
+            f"Of {count_noun(figures.descriptions, 'description')}, {figures.descriptions_needed:,} should hold "
             f"identifiers that were used later, and {figures.descriptions_holding:,} do: {figures.held:,} of "
-            f"{counted(figures.needed, 'identifier')}."
+            f"{count_noun(figures.needed, 'identifier')}."
         )
     if figures.read_again or figures.recalls:
-        again = f"{counted(figures.read_again, 'result')}, in {counted(figures.explorations_repeated, 'exploration')}"
+        again = (
+            f"{count_noun(figures.read_again, 'result')}, in {count_noun(figures.explorations_repeated, 'exploration')}"
+        )
         yield f"Fetched again: {again}. Calls of recall: {figures.recalls:,}."
     if figures.overflows:
-        tokens = f"{rounded(figures.overflow_tokens)} tokens of it"
+        tokens = f"{round_tokens(figures.overflow_tokens)} tokens of it"
         yield f"Passes that had to evict unfinished work: {figures.overflows:,} of {figures.passes:,}, {tokens}."
 
 

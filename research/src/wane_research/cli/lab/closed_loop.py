@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure
 from wane.cli.failure import UsageError
-from wane.cli.lab.common import figure_table, print_lines, rounded
+from wane.cli.lab.common import figure_table, print_lines, round_tokens
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, plain_console, printable, say, write_json
+from wane.cli.terminal.text import count_noun, plain_console, printable, say, write_json
 from wane.core.errors import ConfigError
 from wane.money import dollars
 from wane.strategies.registry import traits
@@ -68,11 +68,11 @@ def problems(runs: Sequence[Figures]) -> Iterator[str]:
             continue
         lost = run.lost_against(isolated) if isolated else run.failed
         if lost:
-            yield f"{run.name}: {counted(len(lost), 'task')} lost: {', '.join(map(str, lost))}"
+            yield f"{run.name}: {count_noun(len(lost), 'task')} lost: {', '.join(map(str, lost))}"
         if run.tally.over_budget:
-            yield f"{run.name}: {counted(run.tally.over_budget, 'request')} over the budget"
+            yield f"{run.name}: {count_noun(run.tally.over_budget, 'request')} over the budget"
         if run.tally.turns_lost:
-            requests = counted(run.tally.turns_lost, "request")
+            requests = count_noun(run.tally.turns_lost, "request")
             yield f"{run.name}: {requests} without all of the user's turns unchanged"
         if not run.resumed_soundly:
             yield f"{run.name}: a resumed session did not continue with the same view"
@@ -93,7 +93,7 @@ def _counting(progress: Callable[[int, int], None], total: int) -> Callable[[Tas
 
 def _tell(figures: Figures) -> None:
     """Print the result of a run at once, as the others may take long."""
-    passed = f"{len(figures.passed)} of {counted(len(figures.results), 'task')} passed"
+    passed = f"{len(figures.passed)} of {count_noun(len(figures.results), 'task')} passed"
     say(f"{figures.name}: {passed}, {figures.tally.input_tokens:,} input tokens, {figures.seconds:.0f} s")
 
 
@@ -115,7 +115,12 @@ def _print(runs: Sequence[Figures]) -> None:
             lost = f"{len(run.lost_against(isolated))}"
         tally = run.tally
         passed = f"{len(run.passed)}/{len(run.results)}"
-        wire = (f"{tally.model_calls:,}", rounded(tally.input_tokens), f"{tally.peak_view:,}", f"{tally.over_budget:,}")
+        wire = (
+            f"{tally.model_calls:,}",
+            round_tokens(tally.input_tokens),
+            f"{tally.peak_view:,}",
+            f"{tally.over_budget:,}",
+        )
         memory = "?" if run.life.memory is None else f"{run.life.memory / 1e6:.0f} MB"
         end = (f"{tally.re_reads:,}", dollars(tally.cost.total), memory, f"{run.seconds:.0f} s")
         table.add_row(run.name, passed, lost, *wire, *end)
@@ -129,16 +134,16 @@ def _details(runs: Sequence[Figures]) -> Iterator[str]:
         for result in failed[:_NAMED]:
             yield f"{run.name}, task {result.number}: {printable(result.why)}"
         if len(failed) > _NAMED:
-            yield f"{run.name}: {counted(len(failed) - _NAMED, 'more task')} failed; --json names all of them"
+            yield f"{run.name}: {count_noun(len(failed) - _NAMED, 'more task')} failed; --json names all of them"
         if run.tally.refused:
-            refused = counted(run.tally.refused, "request")
+            refused = count_noun(run.tally.refused, "request")
             yield f"{run.name}: {refused} over the model's window of {run.options.window:,} tokens"
         if run.remains is not None:
             yield f"{run.name}: {run.remains.describe()}"
         if run.resumptions:
             killed = sum(resumption.how != "closed" for resumption in run.resumptions)
             closed = len(run.resumptions) - killed
-            times = f"killed {counted(killed, 'time')}, closed {counted(closed, 'time')}"
+            times = f"killed {count_noun(killed, 'time')}, closed {count_noun(closed, 'time')}"
             view = "each time with the same view" if run.resumed_soundly else "not always with the same view"
             yield f"{run.name}: {times}, and resumed within {run.life.resume_seconds:.1f} s, {view}"
     yield from problems(runs)

@@ -50,7 +50,7 @@ def to_markdown(report: Report) -> str:
     if marked := [row for row in report.rows if row.annotations and traits(row.arm.strategy).marked]:
         blocks += [
             "## How the agent marked its work",
-            _table(_ARM + _MARKED, ([*_arm(row), *_marked(row)] for row in marked)),
+            _table(_ARM + _MARKED, ([*_arm(row), *_mark_cells(row)] for row in marked)),
         ]
     if report.marking:
         blocks += ["## What marking does", _table(_MARKING, map(_marking, report.marking)), _OF_MARKING]
@@ -170,7 +170,7 @@ def _bound(total: Total, form: str, unit: str = "") -> str:
     return f"{mark}{unit}{total.at_least:{form}}"
 
 
-def _marked(row: Row) -> Iterator[str]:
+def _mark_cells(row: Row) -> Iterator[str]:
     figures = row.annotations
     assert figures is not None
     yield f"{figures.marks:,}"

@@ -200,11 +200,11 @@ def row_of(
         interval=_interval(total, table),
         missing=sum(len(run.missing) for run in runs),
         uncounted=Counter(_why_not(trial) for trial in trials if not trial.counts),
-        compared=_compared(table, baseline_table, runs, baseline, margin),
+        compared=_compare_runs(table, baseline_table, runs, baseline, margin),
         drift=drift(table, table_of(runs, lambda trial: trial.position)),
         windows=tuple(_windows(tried, baseline_table)),
         steps=tuple(_steps(tried)),
-        passed=_passed(table),
+        passed=_pass_rates(table),
         errors=Counter(_why_not(trial) for trial in trials if _why_not(trial)),
         exceptions=Counter(trial.error for trial in trials if trial.error),
         took=_took(arm, trials),
@@ -226,11 +226,11 @@ def _took(arm: Arm, trials: Sequence[Trial]) -> dict[str, Total]:
     partly_reported = sum(trial.usage.unreported > 0 for trial in trials)
     took: dict[str, Total] = {}
     for name in TOKENS:
-        known = _known([getattr(trial.usage, name) for trial in trials])
+        known = _known_values([getattr(trial.usage, name) for trial in trials])
         partly = 0 if name == "model_calls" else partly_reported
         took[name] = Total(sum(known), len(known) - partly, len(trials))
     for name in CONTEXT:
-        known = _known([getattr(trial.context, name, None) for trial in trials])
+        known = _known_values([getattr(trial.context, name, None) for trial in trials])
         if name == "over_budget" and arm.budget is None:
             known = []
         whole = max(known, default=0) if name == "peak_view" else sum(known)
@@ -238,7 +238,7 @@ def _took(arm: Arm, trials: Sequence[Trial]) -> dict[str, Total]:
     return took | {"cost": Total.cost(trial.usage for trial in trials)}
 
 
-def _known(values: Sequence[int | None]) -> list[int]:
+def _known_values(values: Sequence[int | None]) -> list[int]:
     return [value for value in values if value is not None]
 
 
@@ -268,17 +268,17 @@ def _interval(score: Score, table: Table) -> Interval | None:
     return Interval(max(0.0, ends.low), min(1.0, ends.high))
 
 
-def _compared(
+def _compare_runs(
     table: Table, baseline_table: Table, runs: Sequence[RunResults], baseline: Sequence[RunResults], margin: float
 ) -> Compared | None:
     apart = difference(table, baseline_table, margin) if baseline_table else None
     if apart is None:
         return None
     drawn = bootstrap(table, baseline_table) if apart.tasks > 1 else None
-    return Compared(baseline[0].run.arm, apart, drawn, (_uncounted(runs), _uncounted(baseline)))
+    return Compared(baseline[0].run.arm, apart, drawn, (_uncounted_share(runs), _uncounted_share(baseline)))
 
 
-def _uncounted(runs: Sequence[RunResults]) -> float:
+def _uncounted_share(runs: Sequence[RunResults]) -> float:
     """Return the share of the planned trials that do not count."""
     tried = sum(trial.counts for run in runs for trial in run.trials)
     return 1 - tried / sum(len(run.run.order) for run in runs)
@@ -307,7 +307,7 @@ def _steps(trials: Sequence[Trial]) -> Iterator[Step]:
         yield Step(task, name, fmean(values), len(values))
 
 
-def _passed(table: Table) -> dict[int, tuple[float, float]]:
+def _pass_rates(table: Table) -> dict[int, tuple[float, float]]:
     passed = {}
     for k in range(1, min(len(row) for row in table.values()) + 1):
         any_passed, all_passed = pass_at(table, k), pass_all(table, k)

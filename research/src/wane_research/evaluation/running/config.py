@@ -249,7 +249,7 @@ def in_order(tasks: tuple[str, ...], seed: int | None, run: int) -> tuple[str, .
     return tuple(sorted(tasks, key=lambda task: sha256(f"{seed}/{run}/{task}".encode()).digest()))
 
 
-def drawn(tasks: tuple[str, ...], sample: Sample | None) -> tuple[str, ...]:
+def draw_sample(tasks: tuple[str, ...], sample: Sample | None) -> tuple[str, ...]:
     """Return a sample of the tasks, in the order given; all if there is none."""
     if sample is None:
         return tasks

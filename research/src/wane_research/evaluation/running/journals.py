@@ -92,7 +92,7 @@ class JournalFigures:
         `before`: the figures of that state.
         `budget`: tokens that the view may hold; None for no budget.
         """
-        usage = _summed(self.calls[len(before.calls) :])
+        usage = _sum_usage(self.calls[len(before.calls) :])
         if not (self.complete and before.complete):
             return usage, None
         views = self.views[len(before.views) :]
@@ -174,7 +174,7 @@ def usage_of(*journals: Path) -> Usage:
             calls += model_calls(read(journal).records)
     except WaneError:
         return Usage()
-    return _summed(calls)
+    return _sum_usage(calls)
 
 
 def estimate_of(journal: Path) -> float:
@@ -185,7 +185,7 @@ def estimate_of(journal: Path) -> float:
         return 0.0
 
 
-def _summed(calls: Sequence[UsageRecord]) -> Usage:
+def _sum_usage(calls: Sequence[UsageRecord]) -> Usage:
     account = Account.of(calls)
     return Usage(
         model_calls=account.calls,

@@ -35,7 +35,7 @@ from wane_research.evaluation.results import (
     begin,
     read,
 )
-from wane_research.evaluation.running.config import RIVAL, Config, Task, drawn, find_tasks, in_order, size_of
+from wane_research.evaluation.running.config import RIVAL, Config, Task, draw_sample, find_tasks, in_order, size_of
 from wane_research.evaluation.running.trial import COST_LIMIT, START, Attempt, try_task
 
 Try: TypeAlias = Callable[[Config, Attempt], Awaitable[Trial]]  # does a trial
@@ -120,7 +120,7 @@ class Evaluation:
         self._again = again
         self._folder = Path(config.output)
         tasks = find_tasks(Path(config.path), config.tasks, config.exclude)
-        chosen = set(drawn(tuple(task.name for task in tasks), config.sample))
+        chosen = set(draw_sample(tuple(task.name for task in tasks), config.sample))
         self._tasks = {task.name: task for task in tasks if task.name in chosen}
         self._runs = [self._run(arm, number) for number in range(1, config.runs + 1) for arm in config.arms()]
         self._lock = FileLock(self._folder / _LOCK)
@@ -250,7 +250,7 @@ class Evaluation:
             if (trial := ended.get(attempt.task.name)) is not None:
                 self._abandon(run, attempt, "again", trial.usage)
             elif attempt.directory.exists():
-                self._abandon(run, attempt, "killed", attempt.spent())
+                self._abandon(run, attempt, "killed", attempt.usage_so_far())
 
     def _abandon(self, run: _OneRun, attempt: Attempt, why: str, usage: Usage) -> None:
         """Record the usage of an attempt that is no result, and delete its files."""
@@ -280,7 +280,7 @@ class Evaluation:
             trial = await self._try(self._config, replace(attempt, allowance=allowance))
         except asyncio.CancelledError:
             if attempt.directory.exists():
-                self._abandon(run, attempt, "stopped", attempt.spent())
+                self._abandon(run, attempt, "stopped", attempt.usage_so_far())
             raise
         finally:
             self._reserved -= reserved

@@ -73,7 +73,7 @@ class Attempt:
     def _is_own(self) -> bool:
         return not self.arm.strategy.startswith(RIVAL)
 
-    def spent(self) -> Usage:
+    def usage_so_far(self) -> Usage:
         """Return the usage so far of a trial that was stopped."""
         began = self.directory.exists()
         if self._is_own:
@@ -140,7 +140,7 @@ async def try_task(config: Config, attempt: Attempt) -> Trial:
     usage, context = attempt.figures(began=False)
     trial = Trial(attempt.arm, attempt.run, attempt.position, attempt.task.name, None, usage=usage, context=context)
     if result is not None:
-        trial = _ended(attempt, trial, result)
+        trial = _end_trial(attempt, trial, result)
     if raised is None or trial.error:
         return trial
     phase: Phase = "tear-down" if trial.started else "set-up"
@@ -156,7 +156,7 @@ def _agent(config: Config, attempt: Attempt) -> Any:
         seconds = limits.minutes_per_task * 60
     elif seconds:
         seconds *= limits.timeout_factor
-    env = {name: _resolved(name, value) for name, value in config.env.items()}
+    env = {name: _resolve_variables(name, value) for name, value in config.env.items()}
     common = {"model_name": arm.model.replace(":", "/", 1) or None, "env": env}
     budget = None if arm.budget is None else str(arm.budget)
     kwargs: dict[str, Any]
@@ -223,7 +223,7 @@ def _environment(config: Config) -> Any:
     return EnvironmentConfig(**named, kwargs=kwargs, mounts=mounts)
 
 
-def _resolved(name: str, value: str) -> str:
+def _resolve_variables(name: str, value: str) -> str:
     def of(match: re.Match[str]) -> str:
         variable = os.environ.get(match[1])
         if variable is None:
@@ -233,7 +233,7 @@ def _resolved(name: str, value: str) -> str:
     return _REFERENCE.sub(of, value)
 
 
-def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
+def _end_trial(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
     parts = (result, *(result.step_results or []))
     contexts = [part.agent_result for part in parts if part.agent_result is not None]
     timings = [part.agent_execution for part in parts if part.agent_execution is not None]
@@ -259,7 +259,7 @@ def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
         ended_by = "limit" if full else "provider"
     elif error == "AgentTimeoutError" and metadata.get("outcome") == "time_limit":
         message = metadata["error"]  # Harbor names its own limit
-    reward, graded_steps, wrong = _graded(result)
+    reward, graded_steps, wrong = _read_rewards(result)
     if wrong and not fault:
         error = error or REWARD
         message = f"{message}; {wrong}" if message else wrong
@@ -325,7 +325,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())[:_MESSAGE]
 
 
-def _graded(result: TrialResult) -> tuple[float | None, tuple[StepReward, ...], str]:
+def _read_rewards(result: TrialResult) -> tuple[float | None, tuple[StepReward, ...], str]:
     """Return the rewards of a trial and of its steps, and why they cannot be used; "" if they can."""
     reward, wrong = _reward(result.verifier_result)
     steps = []

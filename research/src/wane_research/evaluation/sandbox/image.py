@@ -115,7 +115,7 @@ def assignments(instruction: Instruction, variables: Mapping[str, str]) -> dict[
     return values
 
 
-def copied(instruction: Instruction) -> tuple[tuple[str, ...], str]:
+def parse_copy(instruction: Instruction) -> tuple[tuple[str, ...], str]:
     """Return the sources and the target of a `COPY` or `ADD`.
 
     Raises:
@@ -175,7 +175,7 @@ def _instructions(text: str) -> Iterator[Instruction]:
     at = 0
     while at < len(lines):
         first = at + 1
-        joined, at = _joined(lines, at)
+        joined, at = _join_line(lines, at)
         word, _, arguments = joined.strip().partition(" ")
         if not word:
             continue
@@ -187,7 +187,7 @@ def _instructions(text: str) -> Iterator[Instruction]:
         yield Instruction(word, arguments.strip(), body, first)
 
 
-def _joined(lines: list[str], at: int) -> tuple[str, int]:
+def _join_line(lines: list[str], at: int) -> tuple[str, int]:
     """Return a line with those that continue it, without comments; "" for a comment or an empty line."""
     parts: list[str] = []
     while at < len(lines):
@@ -319,7 +319,7 @@ async def _step(
 async def _copy(
     space: Namespace, context: Path, step: Instruction, setting: Setting, variables: Mapping[str, str]
 ) -> None:
-    patterns, target = copied(step)
+    patterns, target = parse_copy(step)
     target = expand(target, variables)
     path = os.path.join(setting.workdir, target)
     if step.body is not None:

@@ -233,7 +233,7 @@ class Namespace:
     ) -> int:
         """Run a program in it with its output to a file, and return its exit code; otherwise as `run`."""
         process = await asyncio.create_subprocess_exec(
-            *self._entered(cwd, {"PATH": SEARCH_PATH, **(env or {})}, user),
+            *self._entering_command(cwd, {"PATH": SEARCH_PATH, **(env or {})}, user),
             *argv,
             stdin=asyncio.subprocess.DEVNULL if stdin is None else stdin,
             stdout=out,
@@ -247,7 +247,7 @@ class Namespace:
             await process.wait()
             raise
 
-    def _entered(self, cwd: str, env: Mapping[str, str], user: str | int | None) -> list[str]:
+    def _entering_command(self, cwd: str, env: Mapping[str, str], user: str | int | None) -> list[str]:
         if self._process is None or self._process.returncode is not None:
             raise SandboxError("the namespace is not running")
         kinds = [*entering.NAMESPACES]

@@ -83,7 +83,7 @@ class Content(NamedTuple):
         return Part(kind, self.text, call_id=call_id, extra_tokens=self.extra_tokens, system=system)
 
     @classmethod
-    def joined(cls, several: Iterable[Content]) -> Content:
+    def join_contents(cls, several: Iterable[Content]) -> Content:
         """Return several contents as one, with their texts on separate lines."""
         contents = list(several)
         lines = [content.text for content in contents if content.text]
@@ -101,7 +101,7 @@ def content(value: object) -> Content:
         value = [value]
     if not isinstance(value, list):
         return Content("" if value is None else compact(value))
-    return _block(value[0]) if len(value) == 1 else Content.joined(map(_block, value))
+    return _block(value[0]) if len(value) == 1 else Content.join_contents(map(_block, value))
 
 
 def _block(block: object) -> Content:
@@ -242,7 +242,7 @@ class Answer:
                     self.signed.append(len(self.parts))
                 self.parts.append(part)
 
-    def coupled(self) -> list[Part]:
+    def couple_parts(self) -> list[Part]:
         """Return the parts with what must stay together (R12)."""
         if _FIGURES_ALONE.get() or not any(part.kind is _REASONING for part in self.parts):
             return list(self.parts)

@@ -173,7 +173,7 @@ class SessionBuilder:
         """Note a model call that wrote a summary, whose parts are not in the history."""
         self._session.asides.append(replace(call, first=self.position, stop=self.position))
 
-    def branched(self, waiting: int = 0) -> None:
+    def note_branch(self, waiting: int = 0) -> None:
         """Note that the session branches off here: its calls so far, and `waiting` more, count for another one."""
         self._inherited = len(self._session.calls) + waiting
 
@@ -215,7 +215,7 @@ class SessionBuilder:
         session.title = first_words(sound(self.title or reduce(better_title, turns, None) or ""))
         session.cwd = None if self.cwd is None else sound(self.cwd)
         session.system_tokens = self.system_tokens
-        session.problems = self.problems.listed()
+        session.problems = self.problems.list_sorted()
         session.window = self.window
         session.abandoned = list(self.problems.abandoned)
         session.unread = self.problems.unread

@@ -69,7 +69,7 @@ class _Joined:
             positions.append(positions[-1] if index in repeated else positions[-1] + 1)
         target.starts.append(start)
         added = [index for index in range(len(session.parts)) if index not in repeated]
-        target.parts += self._renamed([session.parts[index] for index in added])
+        target.parts += self._rename_ids([session.parts[index] for index in added])
         target.messages += [session.messages[index] + self._message for index in added]
         self._message += max(session.messages, default=-1) + 1
         target.calls += _shift_calls(session.calls, positions)
@@ -87,7 +87,7 @@ class _Joined:
         if not last:
             self._settle(start)
 
-    def _renamed(self, parts: Iterable[Part]) -> list[Part]:
+    def _rename_ids(self, parts: Iterable[Part]) -> list[Part]:
         """Return the parts with ids that no earlier session has."""
         names: dict[str, str] = {}
         renamed = []
@@ -130,12 +130,12 @@ def _shift_calls(calls: Iterable[ModelCall], positions: Sequence[int]) -> list[M
 
 
 def _shift_eviction(eviction: Eviction, positions: Sequence[int], skipped: set[int]) -> Eviction:
-    def shifted(removed: Sequence[int]) -> tuple[int, ...]:
+    def shift_removed(removed: Sequence[int]) -> tuple[int, ...]:
         return tuple(positions[index] for index in removed if index not in skipped)
 
     return replace(
         eviction,
         position=positions[eviction.position],
-        removed=shifted(eviction.removed),
-        steps=tuple(replace(step, removed=shifted(step.removed)) for step in eviction.steps),
+        removed=shift_removed(eviction.removed),
+        steps=tuple(replace(step, removed=shift_removed(step.removed)) for step in eviction.steps),
     )

@@ -69,7 +69,7 @@ class Problems:
         if self._seen[kind] <= NAMED_EACH:
             self._named.append(Problem(line, what))
 
-    def listed(self) -> list[Problem]:
+    def list_sorted(self) -> list[Problem]:
         """Return the problems, in the order of the file."""
         problems = sorted(self._named, key=lambda problem: (problem.line is None, problem.line or 0))
         for kind, count in self._seen.items():
@@ -78,7 +78,7 @@ class Problems:
         return problems
 
 
-def unpacked(path: Path, most: int | None = MAX_UNPACKED) -> BinaryIO:
+def open_unpacked(path: Path, most: int | None = MAX_UNPACKED) -> BinaryIO:
     """Open a file for reading, decompressed if it is compressed with gzip or zstd.
 
     If the data are damaged, reading them raises one of `DAMAGED`; a FormatError, if there are more than `most` bytes.
@@ -193,7 +193,7 @@ def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> I
         OSError: if the file cannot be read.
     """
     # `plain_file` has measured what a compressed file holds.
-    with unpacked(path, None) as file:
+    with open_unpacked(path, None) as file:
         number = 0
         while raw := file.readline(longest):
             number += 1
@@ -229,7 +229,7 @@ def head(path: Path, count: int = LOOKED_AT) -> list[object]:
     """
     ignored = Problems()
     values: list[object] = []
-    with unpacked(path) as file:
+    with open_unpacked(path) as file:
         for number in range(1, count + 1):
             if not (raw := file.readline(LONGEST_LINE)):
                 break

@@ -42,7 +42,7 @@ def objects(value: object) -> list[Mapping[str, Any]]:
     return [mapping(entry) for entry in items(value)]
 
 
-def decoded(value: object) -> object:
+def decode_json(value: object) -> object:
     """Return the value of a string of JSON; None for anything else."""
     if isinstance(value, str):
         with suppress(ValueError, RecursionError):

@@ -30,9 +30,9 @@ from wane.lab.readers.claude_code.entries import (
     entry_of,
     fill,
     is_prompt_command,
-    queued,
+    read_queued,
 )
-from wane.lab.readers.claude_code.requests import RequestLog, unlisted
+from wane.lab.readers.claude_code.requests import RequestLog, unlisted_calls
 from wane.lab.readers.kin import first_record
 from wane.lab.readers.places import Place
 from wane.lab.session import RecordedSession
@@ -123,7 +123,7 @@ def read(path: Path) -> list[RecordedSession]:
             session.sidechains.append(side)
     session.sidechains += transcript.sub_sessions(without={agent for agent, _ in files})
     if transcript.state is not None:
-        session.asides += unlisted(session, *transcript.state)
+        session.asides += unlisted_calls(session, *transcript.state)
     return [session]
 
 
@@ -256,7 +256,7 @@ class _Transcript:
     def _queue(self, line: int, data: Mapping[str, Any]) -> None:
         """Follow messages queued while the agent worked; a removed one was given to it between two calls."""
         operation = text(data.get("operation"))
-        message = queued(data)
+        message = read_queued(data)
         if operation == "enqueue":
             if message:
                 self._waiting.append(message)

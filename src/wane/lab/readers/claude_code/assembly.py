@@ -134,7 +134,7 @@ class _Assembly:
         self._builder.version = lines[0].version
         self._builder.effort = lines[0].effort
         self._builder.answer(
-            answer.coupled(),
+            answer.couple_parts(),
             usage=_usage(lines, answer.parts),
             at=max([at for entry in lines if (at := entry.at) is not None], default=None),
             model=lines[0].model,

@@ -16,7 +16,7 @@ from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.values import count, items, mapping, seconds, text, usage_of
 from wane.lab.session import Usage
 from wane.prices import SEARCH_FEE, tier_in
-from wane.rewrites import reported
+from wane.rewrites import explain_reported
 
 SYNTHETIC: Final = "<synthetic>"
 """The model of answers that Claude Code writes itself, such as "No response requested."; no request carries them."""
@@ -206,13 +206,13 @@ def _turn(entry: TranscriptLine, blocks: Sequence[object], *, notice: bool) -> N
     for block in map(content, blocks):
         if notice or (not block.extra_tokens and is_notice(block.text)):
             if words:
-                parts.append(Content.joined(words).part(Kind.USER))
+                parts.append(Content.join_contents(words).part(Kind.USER))
                 words = []
             parts.append(block.part(Kind.NOTICE))
         else:
             words.append(block)
     if words or not parts:
-        parts.append(Content.joined(words).part(Kind.USER))
+        parts.append(Content.join_contents(words).part(Kind.USER))
     entry.parts = parts
     persons = [part.text for part in parts if part.kind is Kind.USER]
     entry.typed = bool(persons) and not persons[0].lstrip().startswith(_COMMANDS)
@@ -281,7 +281,7 @@ def _usages(
     if tier or miss or fees:
         # Spelled out: `replace` takes four times as long, and each call has a usage.
         tokens = usage.input, usage.cache_read, usage.cache_write, usage.output, usage.cache_write_hour
-        usage = Usage(*tokens, tier, reported(miss) if miss else None, fees)
+        usage = Usage(*tokens, tier, explain_reported(miss) if miss else None, fees)
     return usage, samplings
 
 
@@ -298,7 +298,7 @@ def _usage(data: Mapping[str, Any]) -> Usage | None:
 
 def _attachment(entry: TranscriptLine, data: Mapping[str, Any]) -> None:
     attached = mapping(data.get("attachment"))
-    turn = _attached(attached, data.get("rendered"))
+    turn = _read_attachment(attached, data.get("rendered"))
     if not turn:
         return
     prompt = attached.get("type") == "queued_command" and attached.get("commandMode", "prompt") == "prompt"
@@ -310,7 +310,7 @@ def _attachment(entry: TranscriptLine, data: Mapping[str, Any]) -> None:
     entry.parts = [turn.part(Kind.USER if persons else Kind.NOTICE)]
 
 
-def _attached(attached: Mapping[str, Any], rendered: object) -> Content:
+def _read_attachment(attached: Mapping[str, Any], rendered: object) -> Content:
     """Return the text of an attachment for the model; empty if there is none.
 
     Args:
@@ -319,7 +319,7 @@ def _attached(attached: Mapping[str, Any], rendered: object) -> Content:
             a sentence or two that they do not record.
     """
     if isinstance(rendered, list) and rendered:
-        return Content.joined(content(mapping(message).get("content", message)) for message in rendered)
+        return Content.join_contents(content(mapping(message).get("content", message)) for message in rendered)
     kind = text(attached.get("type"))
     if kind in _NOT_SENT or (kind == "hook_success" and text(attached.get("hookEvent")) not in _TOLD_AFTER):
         return Content("")
@@ -362,7 +362,7 @@ def _system(entry: TranscriptLine, data: Mapping[str, Any]) -> None:
         entry.typed = False
 
 
-def queued(data: Mapping[str, Any]) -> str:
+def read_queued(data: Mapping[str, Any]) -> str:
     """Return a message that a person queued while the agent worked; empty for one of the harness."""
     written = content(data.get("content")).text
     return "" if written.startswith(('{"task_id"', "<task-notification>")) else written

@@ -87,7 +87,7 @@ class RequestLog:
             )
 
 
-def unlisted(
+def unlisted_calls(
     session: RecordedSession, state: Mapping[str, Any], before: Iterable[str], at: float | None
 ) -> list[ModelCall]:
     """Return what a `cost-state` has beyond a session's calls, a sum for each model.

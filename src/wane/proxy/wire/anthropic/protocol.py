@@ -45,8 +45,8 @@ from wane.proxy.wire.base import (
     ViewMessage,
     Wire,
 )
-from wane.proxy.wire.blocks import BlockReader, expanded
-from wane.proxy.wire.reply import parsed
+from wane.proxy.wire.blocks import BlockReader, expand_message
+from wane.proxy.wire.reply import parse_object
 
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
 """Beta feature with `thinking.block_binding`."""
@@ -75,7 +75,7 @@ class AnthropicWire(Wire):
     name = "anthropic"
     format: WritingFormat[Message] = _FORMAT
 
-    def unmanaged(self, body: Body) -> str | None:
+    def why_unmanaged(self, body: Body) -> str | None:
         messages = body.get("messages")
         if not isinstance(messages, list) or not messages:
             return "its messages are not a list of messages"
@@ -98,7 +98,7 @@ class AnthropicWire(Wire):
         names = (tool.get("name") or tool.get("type") for tool in tools if not _SERVED.match(str(tool.get("type"))))
         return frozenset(name for name in names if isinstance(name, str))
 
-    def fixed(self, equipped: Equipped) -> object:
+    def fixed_data(self, equipped: Equipped) -> object:
         body = equipped.body
         fixed = {}
         for key, entries in (("system", blocks_of({"content": body.get("system")})), ("tools", body.get("tools"))):
@@ -127,9 +127,9 @@ class AnthropicWire(Wire):
             if "system" not in roles and all(map(ne, roles, roles[1:])):
                 # The client's own history, in which there is nothing to move or join: most views are.
                 return {**equipped.body, "messages": [*history]}
-        return {**equipped.body, "messages": _placed(view, history, history, equipped.body)}
+        return {**equipped.body, "messages": _place_view(view, history, history, equipped.body)}
 
-    def noted(self, body: Body, text: str) -> Body:
+    def add_note(self, body: Body, text: str) -> Body:
         """Return a body with a note as the last block of its last message, unless that is the assistant's.
 
         Results still come first, roles alternate as before, and breakpoints stay. The automatic breakpoint, which would
@@ -148,7 +148,7 @@ class AnthropicWire(Wire):
                 for position, block in enumerate(blocks_of(message))
                 if _may_carry(block)
             ]
-            messages = _marked(messages, dict.fromkeys(carriers[-1:], body["cache_control"]))
+            messages = _mark_blocks(messages, dict.fromkeys(carriers[-1:], body["cache_control"]))
         if order_of(messages, _FORMAT.speaker):
             last = _FORMAT.note_result(messages[-1], text)
             if last is not None:
@@ -157,7 +157,7 @@ class AnthropicWire(Wire):
         return {**noted, "messages": [*messages[:-1], {**messages[-1], "content": content}]}
 
     def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
-        return expanded(message, rounds, _BLOCKS)
+        return expand_message(message, rounds, _BLOCKS)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         own = {call.id for round_ in rounds for call in round_.own}
@@ -189,7 +189,7 @@ class AnthropicWire(Wire):
         - If thinking has a budget (`enabled`), the turn must begin with it. If it does not, the turn continues without
           thinking.
         """
-        detail = (parsed(error) or {}).get("error") if status == 400 else None
+        detail = (parse_object(error) or {}).get("error") if status == 400 else None
         message = str(detail.get("message")) if isinstance(detail, dict) else ""
         thinking = body.get("thinking") or {}
         kind = thinking.get("type", "adaptive")
@@ -251,7 +251,7 @@ class _Blocks(BlockReader):
             return [("result", str(block.get("tool_use_id")))]
         return [jsons.dumps(plain(block))]
 
-    def restored(self, block: Block, original: Block) -> Block:
+    def restore_block(self, block: Block, original: Block) -> Block:
         # The provider accepts only unchanged thinking, so the original is sent and not the client's copy.
         return original if self.is_reasoning(block) else block
 
@@ -296,7 +296,7 @@ class _PlacedMessages:
 _PLACED: Final = _PlacedMessages()
 
 
-def _placed(
+def _place_view(
     view: Sequence[ViewMessage], history: Sequence[Message], order: Sequence[Message], body: Body
 ) -> list[Message]:
     """Return the messages of a view as they go into a request.
@@ -310,7 +310,7 @@ def _placed(
     joined: list[Message] = []
     before: ViewMessage | None = None
     view = seat_systems(view, attrgetter("message"))
-    messages = _rescued(view, history)
+    messages = _rescue_breakpoints(view, history)
     head = next((number for number, message in enumerate(view) if message.ends_head), None)
     if head is not None:
         # A pass changes the prefix behind its head, so that the provider reads from its cache what is ahead of this
@@ -321,7 +321,7 @@ def _placed(
         following = body.get("cache_control")
         end: _BlockLocation | None = None
         for number, message in reversed(list(enumerate(messages))):
-            for position, block in reversed(list(enumerate(_listed(message) or [message]))):
+            for position, block in reversed(list(enumerate(_list_blocks(message) or [message]))):
                 if (mark := _breakpoint(block)) is not None:
                     used += 1
                     if number > head:
@@ -331,7 +331,7 @@ def _placed(
                 if number <= head and end is None and _may_carry(block):
                     end = number, position
         if following is not None and end is not None and used < _MOST_BREAKPOINTS:
-            messages = _marked(messages, {end: following})
+            messages = _mark_blocks(messages, {end: following})
     placed = list(zip(view, messages, strict=True))
     placed = join_neighbours(placed, _PLACED, order_of(order, _FORMAT.speaker))
     for shown, message in placed:
@@ -344,7 +344,7 @@ def _placed(
     return joined
 
 
-def _rescued(view: Sequence[ViewMessage], history: Sequence[Message]) -> Sequence[Message]:
+def _rescue_breakpoints(view: Sequence[ViewMessage], history: Sequence[Message]) -> Sequence[Message]:
     """Return the messages of a view, with the breakpoints of what left it on the nearest block before that may carry.
 
     Their number does not grow, and their order stays, which matters if their lifetimes differ.
@@ -352,7 +352,7 @@ def _rescued(view: Sequence[ViewMessage], history: Sequence[Message]) -> Sequenc
     messages = [shown.message for shown in view]
     marked: list[int] = []
     for number, message in enumerate(history):
-        for block in _listed(message):
+        for block in _list_blocks(message):
             may_be_marked = "cache_control" in block or block.get("type") == "tool_result"
             if may_be_marked and _breakpoint(block) is not None:
                 marked.append(number)
@@ -369,24 +369,24 @@ def _rescued(view: Sequence[ViewMessage], history: Sequence[Message]) -> Sequenc
     carrier: _BlockLocation | None = None
     for number, message in enumerate(history):
         # A message of plain text counts as its block.
-        for position, block in enumerate(_listed(message) or [message]):
+        for position, block in enumerate(_list_blocks(message) or [message]):
             location = locations.get((number, position))
             if location is not None:
                 carrier = location if _may_carry(block) else carrier
             elif carrier is not None and (mark := _breakpoint(block)) is not None:
                 marks.setdefault(carrier, mark)
-    return _marked(messages, marks) if marks else messages
+    return _mark_blocks(messages, marks) if marks else messages
 
 
 def _blocks_of(shown: ViewMessage, message: Message) -> Iterable[int]:
     """The blocks of a message of the history that a view shows, in order."""
     if shown.positions is None:
-        return range(len(_listed(message)) or 1)
+        return range(len(_list_blocks(message)) or 1)
     located = _FORMAT.locate_parts(message)
     return dict.fromkeys(located[position][0] for position in shown.positions)
 
 
-def _listed(message: Message) -> list[Block]:
+def _list_blocks(message: Message) -> list[Block]:
     content = message.get("content")
     return content if isinstance(content, list) else []
 
@@ -396,7 +396,7 @@ def _breakpoint(block: Block) -> object:
     if (mark := block.get("cache_control")) is not None:
         return mark
     if block.get("type") == "tool_result":
-        return next((mark for inner in _listed(block) if (mark := inner.get("cache_control")) is not None), None)
+        return next((mark for inner in _list_blocks(block) if (mark := inner.get("cache_control")) is not None), None)
     return None
 
 
@@ -407,7 +407,7 @@ def _may_carry(block: dict[str, Any]) -> bool:
     return block.get("type") in _CARRIERS and not is_blank(block)
 
 
-def _marked(messages: Sequence[Message], marks: dict[_BlockLocation, object]) -> list[Message]:
+def _mark_blocks(messages: Sequence[Message], marks: dict[_BlockLocation, object]) -> list[Message]:
     result = list(messages)
     for (number, position), mark in marks.items():
         content = list(blocks_of(result[number]))
@@ -502,5 +502,5 @@ def _without(body: Body, sent: Body, gone: Callable[[Block], bool]) -> Body:
             remaining.append(message)
         elif message.get("role") != "assistant" or any(b.get("type") not in THINKING for b in content):
             remaining.append({**message, "content": content})
-    placed = _placed([ViewMessage(message) for message in remaining], [], sent["messages"], body)
+    placed = _place_view([ViewMessage(message) for message in remaining], [], sent["messages"], body)
     return {**body, "messages": placed}

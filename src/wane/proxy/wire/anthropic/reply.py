@@ -12,7 +12,16 @@ from wane.formats.values import objects_in
 from wane.prices import SEARCH_FEE, TokenUsage, tier_in
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
-from wane.proxy.wire.reply import ServerSentEvent, Splitter, StreamedReply, WholeReply, count, encode, error_in, parsed
+from wane.proxy.wire.reply import (
+    ServerSentEvent,
+    Splitter,
+    StreamedReply,
+    WholeReply,
+    count,
+    encode,
+    error_in,
+    parse_object,
+)
 
 Block = dict[str, Any]
 """A content block of a message."""
@@ -87,7 +96,7 @@ class StreamedMessage(StreamedReply):
             # A client keeps each count of the first round that the end does not replace.
             ending = {**ending, "usage": {**self._counts, **(rounds.usage or {})}}
         deltas = [event for event in self._tail if _kind(event) == "message_delta"]
-        yield deltas[0].changed(ending).raw
+        yield deltas[0].with_data(ending).raw
         yield from (event.raw for event in self._tail if event not in deltas)
 
     def _hides(self) -> bool:
@@ -156,7 +165,7 @@ class StreamedMessage(StreamedReply):
         if received.index is None:
             return b""
         same = received.index == data["index"]
-        return self._show(event.raw if same else event.changed({**data, "index": received.index}).raw)
+        return self._show(event.raw if same else event.with_data({**data, "index": received.index}).raw)
 
     def _strange(self, event: ServerSentEvent) -> bytes:
         self._failure = self._failure or self._lost
@@ -228,7 +237,7 @@ class ReceivedBlock:
         elif kind in ("signature_delta", "compaction_delta"):
             self._block.update({key: value for key, value in delta.items() if key != "type" and value is not None})
 
-    def completed(self) -> tuple[Block, str]:
+    def complete_block(self) -> tuple[Block, str]:
         """Return the received block and, for a call, its JSON arguments as the model wrote them."""
         block, raw = dict(self._block), "".join(self._grown.get(_ARGUMENTS, ()))
         for field, pieces in self._grown.items():
@@ -239,7 +248,7 @@ class ReceivedBlock:
         input_ = block.get("input")
         if input_ and not raw:
             raw = input_ if isinstance(input_, str) else jsons.dumps(input_).decode("utf-8", "surrogatepass")
-        arguments = parsed(raw) if raw.strip() else {}
+        arguments = parse_object(raw) if raw.strip() else {}
         # Requests must have an object. Anthropic recommends to wrap anything else in one.
         block["input"] = {INVALID_JSON: raw} if arguments is None else arguments
         return block, raw
@@ -298,10 +307,10 @@ def make_round(
     calls: list[OwnCall] = []
     client_calls = 0
     for number, received in enumerate(blocks):
-        block, raw = received.completed()
+        block, raw = received.complete_block()
         if is_own(block, own):
             # A limit that cuts off a block still ends it like any other.
-            cut = not complete and number + 1 == len(blocks) and parsed(raw) is None
+            cut = not complete and number + 1 == len(blocks) and parse_object(raw) is None
             if cut or not received.ended:
                 continue
             calls.append(OwnCall(block["id"], block["name"], raw if raw.strip() else "{}"))
@@ -361,7 +370,7 @@ def error_body(status: int, message: str) -> bytes:
 def as_error(status: int, body: bytes) -> bytes:
     """Return a provider's error body as one line of JSON in Anthropic's format, whatever format it has."""
     error = error_in(status, body)
-    return error_body(status, error) if isinstance(error, str) else jsons.dumps(parsed(body))
+    return error_body(status, error) if isinstance(error, str) else jsons.dumps(parse_object(body))
 
 
 def _object(value: object) -> dict[str, Any]:
@@ -369,5 +378,5 @@ def _object(value: object) -> dict[str, Any]:
 
 
 def _kind(event: ServerSentEvent) -> object:
-    data = parsed(event.data)
+    data = parse_object(event.data)
     return None if data is None else data.get("type") or event.name

@@ -23,9 +23,18 @@ from wane.proxy.wire.base import (
     Rounds,
     ViewMessage,
 )
-from wane.proxy.wire.blocks import Block, PieceReader, placed
-from wane.proxy.wire.chat.reply import TEXTS, Content, StreamedChat, WholeChat, as_parts, entries_of, joined, merged
-from wane.proxy.wire.openai import OpenAIWire, unmarked, without_markers
+from wane.proxy.wire.blocks import Block, PieceReader, place_blocks
+from wane.proxy.wire.chat.reply import (
+    TEXTS,
+    Content,
+    StreamedChat,
+    WholeChat,
+    as_parts,
+    entries_of,
+    join_contents,
+    merge_rounds,
+)
+from wane.proxy.wire.openai import OpenAIWire, strip_markers, without_markers
 
 _SYSTEM: Final = ("system", "developer")
 # As servers say it that take a string alone.
@@ -41,7 +50,7 @@ class OpenAIChatWire(OpenAIWire):
     name = "openai"
     format = OpenAIFormat()
 
-    def unmanaged(self, body: Body) -> str | None:
+    def why_unmanaged(self, body: Body) -> str | None:
         messages, tools = body.get("messages"), body.get("tools")
         if not isinstance(messages, list) or not messages:
             return "it has no messages"
@@ -62,7 +71,7 @@ class OpenAIChatWire(OpenAIWire):
         tools = body.get("tools")
         return frozenset(filter(None, map(_tool_name, tools))) if isinstance(tools, list) else frozenset()
 
-    def fixed(self, equipped: Equipped) -> object:
+    def fixed_data(self, equipped: Equipped) -> object:
         """Return what every request carries besides its messages, as JSON data: tools, and the format of answers.
 
         Also the guidance, which is in the messages but is not an item of the history.
@@ -81,7 +90,7 @@ class OpenAIChatWire(OpenAIWire):
         equipped = self._with_tools(body, tools)
         if body.get("stream"):
             equipped["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
-        equipped["messages"] = _guided(body["messages"], guidance)
+        equipped["messages"] = _add_guidance(body["messages"], guidance)
         return Equipped(equipped, guidance)
 
     def with_messages(
@@ -101,9 +110,9 @@ class OpenAIChatWire(OpenAIWire):
             if shown.sent or message.get("role") != "assistant" or says_something(message):
                 messages.append(message if shown.sent else mend_own_calls(message))
         messages = join_neighbours(messages, self.format, order_of(history, self.format.speaker))
-        return {**equipped.body, "messages": _guided(messages, equipped.guidance)}
+        return {**equipped.body, "messages": _add_guidance(messages, equipped.guidance)}
 
-    def noted(self, body: Body, text: str) -> Body:
+    def add_note(self, body: Body, text: str) -> Body:
         """Return a body with a note at the end of its last message: as a part of its own, or behind a tool's text.
 
         It is not a separate message: Mistral's API and some models' chat templates refuse a user's message after a
@@ -116,7 +125,7 @@ class OpenAIChatWire(OpenAIWire):
         content = last.get("content")
         spoken = isinstance(content, str) and last.get("role") != "tool"
         parts = as_parts(content) if spoken else content
-        return {**body, "messages": [*before, {**last, "content": _appended(parts, text)}]}
+        return {**body, "messages": [*before, {**last, "content": _append_text(parts, text)}]}
 
     def correction(self, status: int, error: bytes, body: Body, sent: Body) -> Correction | None:
         """Return the correction for refused reasoning, or for a server that takes no parts: without the note."""
@@ -126,10 +135,10 @@ class OpenAIChatWire(OpenAIWire):
         return _without_part if _NO_PARTS.search(error) else None
 
     def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
-        return _expanded(message, rounds)
+        return _expand_message(message, rounds)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
-        return merged(rounds)
+        return merge_rounds(rounds)
 
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
         return tuple({"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers)
@@ -156,11 +165,11 @@ class OpenAIChatWire(OpenAIWire):
         return {**body, "messages": messages}
 
 
-def _expanded(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
+def _expand_message(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
     """Return the provider's messages that a client's assistant message stands for, as `Wire.expand` does.
 
-    The parts of each text and list are recognised by themselves (`placed`), and calls by their ids. A round of which
-    the client sent nothing back stays as it was.
+    The parts of each text and list are recognised by themselves (`place_blocks`), and calls by their ids. A round of
+    which the client sent nothing back stays as it was.
     """
     if not rounds:
         return [message]
@@ -214,11 +223,11 @@ def _other_fields(message: Message) -> dict[str, Any]:
 
 def _shares(content: Content, recorded: Sequence[Content]) -> list[Content]:
     """Split what a client sent for all rounds into each round's share; None for a round without one."""
-    if content == joined(recorded):
+    if content == join_contents(recorded):
         return list(recorded)
     visible = [((n, at), part) for n, of_round in enumerate(recorded) for at, part in enumerate(as_parts(of_round))]
     shares: list[list[dict[str, Any]]] = [[] for _ in recorded]
-    for (number, _), part in placed(as_parts(content), visible, len(recorded) - 1, _PARTS):
+    for (number, _), part in place_blocks(as_parts(content), visible, len(recorded) - 1, _PARTS):
         shares[number].append(part)
     if isinstance(content, str):
         return [_text_of(parts) or None for parts in shares]
@@ -235,10 +244,10 @@ class _PartReader(PieceReader):
 
     def keys(self, block: Block) -> Sequence[object]:
         # The index of an entry of reasoning has no meaning outside its round.
-        plain = {key: value for key, value in unmarked(block).items() if key != "index"}
+        plain = {key: value for key, value in strip_markers(block).items() if key != "index"}
         return () if self.text(block) else [jsons.dumps(plain)]
 
-    def restored(self, block: Block, original: Block) -> Block:
+    def restore_block(self, block: Block, original: Block) -> Block:
         same = self.text(block) == self.text(original)
         return {**block, **{key: original[key] for key in ("text", "index") if same and key in original}}
 
@@ -262,7 +271,7 @@ def _text(part: object) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _guided(messages: Sequence[Message], guidance: str) -> list[Message]:
+def _add_guidance(messages: Sequence[Message], guidance: str) -> list[Message]:
     if not guidance:
         return list(messages)
     lead = 0
@@ -272,7 +281,7 @@ def _guided(messages: Sequence[Message], guidance: str) -> list[Message]:
         return [{"role": "system", "content": guidance}, *messages]
     # Not a separate message: some models' chat templates refuse a second system message.
     last = messages[lead - 1]
-    return [*messages[: lead - 1], {**last, "content": _appended(last.get("content"), guidance)}, *messages[lead:]]
+    return [*messages[: lead - 1], {**last, "content": _append_text(last.get("content"), guidance)}, *messages[lead:]]
 
 
 def _has_part(body: Body, sent: Body) -> bool:
@@ -293,7 +302,7 @@ def _without_part(body: Body, sent: Body) -> Body:
     return {**body, "messages": [*body["messages"][:-1], sent["messages"][-1]]}
 
 
-def _appended(content: Any, text: str) -> Any:
+def _append_text(content: Any, text: str) -> Any:
     if isinstance(content, list):
         return [*content, {"type": "text", "text": text}]
     return f"{content}\n\n{text}" if content else text

@@ -12,7 +12,7 @@ from wane.formats.vocabulary import REASONING_TEXTS
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
 from wane.proxy.wire.openai import error_of, token_usage
-from wane.proxy.wire.reply import ServerSentEvent, StreamedReply, WholeReply, encode, joint, parsed
+from wane.proxy.wire.reply import ServerSentEvent, StreamedReply, WholeReply, encode, joint, parse_object
 
 Chunk: TypeAlias = dict[str, Any]
 
@@ -134,7 +134,7 @@ class Draft:
         complete = self.finish not in ("length", "content_filter", "error")
         for number, call in enumerate(self.calls):
             call.id = call.id or "call_" + blake2b(f"{seed}:{number}".encode(), digest_size=12).hexdigest()
-        calls = [call for call in self.calls if complete or not call.own or parsed(call.arguments) is not None]
+        calls = [call for call in self.calls if complete or not call.own or parse_object(call.arguments) is not None]
         own = tuple(OwnCall(call.id, call.name, call.arguments) for call in calls if call.own)
         message: Message = {"role": "assistant", "content": None, **self._fields}
         if calls:
@@ -186,7 +186,7 @@ class StreamedChat(StreamedReply):
         self._billed: dict[str, Any] = {}
         self._later = bool(self._rounds.done)
         # What the client has seen of earlier rounds, until this round adds to it.
-        self._earlier = merged(self._rounds.done) if self._later else {}
+        self._earlier = merge_rounds(self._rounds.done) if self._later else {}
 
     def _round(self) -> Round:
         if self._draft.finish is None and not self._done:
@@ -196,7 +196,7 @@ class StreamedChat(StreamedReply):
     def _closing(self) -> Iterator[bytes]:
         hides_all = bool(self._draft.calls) and all(call.own for call in self._draft.calls)
         for event in self._tail:
-            chunk = parsed(event.data)
+            chunk = parse_object(event.data)
             if chunk is None:
                 yield event.raw  # `[DONE]`
                 continue
@@ -210,7 +210,7 @@ class StreamedChat(StreamedReply):
                 chunk = self._rounds.under_head(chunk)
                 if chunk.get("usage"):
                     chunk["usage"] = self._rounds.usage
-            yield event.changed(chunk).raw if changed else event.raw
+            yield event.with_data(chunk).raw if changed else event.raw
 
     def _hides(self) -> bool:
         return any(call.own is not False for call in self._draft.calls)
@@ -228,7 +228,7 @@ class StreamedChat(StreamedReply):
         if self._draft.finish is not None or (choice is None and chunk.get("usage")):
             return self._close(event)
         if choice is None:
-            return self._pass(self._encoded(event, chunk, changed=False))
+            return self._pass(self._encode_event(event, chunk, changed=False))
         delta = choice.get("delta")
         delta = delta if isinstance(delta, dict) else {}
         calls = self._draft.take(delta)
@@ -245,21 +245,21 @@ class StreamedChat(StreamedReply):
             choice = {**choice, "delta": visible}
             chunk = _with_choice(chunk, choice)
         if reason and not is_visible:
-            return self._close(event.changed(chunk) if changed else event)
+            return self._close(event.with_data(chunk) if changed else event)
         if reason:
             # The chunk with the reason is held back; its visible content is sent at once.
             now = _with_choice(chunk, {**choice, "finish_reason": None})
             now.pop("usage", None)
             then = {key: value for key, value in choice.items() if key != "logprobs"}
-            self._close(event.changed(_with_choice(chunk, {**then, "delta": {}})))
-            return self._show(self._encoded(event, now, changed=True))
+            self._close(event.with_data(_with_choice(chunk, {**then, "delta": {}})))
+            return self._show(self._encode_event(event, now, changed=True))
         if not is_visible and "role" not in visible and (self._later or changed):
             return b""
         self._has_role = self._has_role or "role" in visible
-        encoded = self._encoded(event, chunk, changed=changed)
+        encoded = self._encode_event(event, chunk, changed=changed)
         return self._show(encoded) if is_visible else self._pass(encoded)
 
-    def _encoded(self, event: ServerSentEvent, chunk: Chunk, *, changed: bool) -> bytes:
+    def _encode_event(self, event: ServerSentEvent, chunk: Chunk, *, changed: bool) -> bytes:
         """Return an event's bytes, unchanged unless its chunk was changed or belongs to a later round."""
         if self._later:
             chunk = self._rounds.under_head(chunk)
@@ -267,7 +267,7 @@ class StreamedChat(StreamedReply):
                 chunk["usage"] = self._rounds.usage_with(chunk["usage"])
         elif not changed:
             return event.raw
-        return event.changed(chunk).raw
+        return event.with_data(chunk).raw
 
     def _visible(self, delta: dict[str, Any], calls: Sequence[ReceivedCall]) -> dict[str, Any]:
         """Return the visible part of a delta; the delta itself if all of it is visible."""
@@ -290,7 +290,7 @@ class StreamedChat(StreamedReply):
                 visible[key] = joint(before, piece) + piece if isinstance(before, str) else piece
         for key in REASONING_LISTS:
             if isinstance(visible.get(key), list):
-                visible[key] = shifted(visible[key], next_index(self._earlier.get(key)))
+                visible[key] = shift_indexes(visible[key], next_index(self._earlier.get(key)))
         return visible
 
     def _visible_calls(
@@ -303,16 +303,16 @@ class StreamedChat(StreamedReply):
             if call.own is None:
                 call.waits = True
             elif not call.own and call not in waiting:
-                visible.append(self._numbered(entry, call))
+                visible.append(self._number_entry(entry, call))
         for call in waiting:
             call.waits = False
-            visible.append(self._numbered({"index": call.index, **call.message()}, call))
+            visible.append(self._number_entry({"index": call.index, **call.message()}, call))
         same = len(visible) == len(entries) and all(
             before is after for before, after in zip(visible, entries, strict=True)
         )
         return None if same else visible
 
-    def _numbered(self, entry: dict[str, Any], call: ReceivedCall) -> dict[str, Any]:
+    def _number_entry(self, entry: dict[str, Any], call: ReceivedCall) -> dict[str, Any]:
         """Return an entry with the number that its call has among those that the client sees."""
         if "index" not in entry:
             return entry
@@ -335,7 +335,7 @@ class WholeChat(WholeReply):
             return self.held_back()
         choice = _choice(last)
         assert choice is not None
-        visible = merged(rounds.done)
+        visible = merge_rounds(rounds.done)
         keys = [key for key in ("content", "tool_calls", *REASONING_TEXTS, *REASONING_LISTS) if key in visible]
         message = {**choice["message"], **{key: visible[key] for key in keys}}
         if "tool_calls" not in visible:
@@ -371,20 +371,20 @@ def as_parts(content: Content) -> list[dict[str, Any]]:
     return [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
 
 
-def merged(rounds: Sequence[Round]) -> Message:
+def merge_rounds(rounds: Sequence[Round]) -> Message:
     """Return the client's message for the messages of several rounds: without own calls."""
     messages, own = [round_.message for round_ in rounds], {call.id for round_ in rounds for call in round_.own}
-    result: Message = {"role": "assistant", "content": joined([message.get("content") for message in messages])}
+    result: Message = {"role": "assistant", "content": join_contents([message.get("content") for message in messages])}
     elsewhere = {*result, *REASONING_TEXTS, *REASONING_LISTS, "tool_calls"}
     result |= {key: value for key, value in messages[-1].items() if key not in elsewhere}
     for key in REASONING_TEXTS:
-        if text := joined([message.get(key) for message in messages]):
+        if text := join_contents([message.get(key) for message in messages]):
             result[key] = text
     for key in REASONING_LISTS:
         chained: list[Any] = []
         for message in messages:
             if isinstance(message.get(key), list):
-                chained += shifted(message[key], next_index(chained))
+                chained += shift_indexes(message[key], next_index(chained))
         if chained:
             result[key] = chained
     calls = [call for message in messages for call in entries_of(message) if call.get("id") not in own]
@@ -395,7 +395,7 @@ def merged(rounds: Sequence[Round]) -> Message:
     return result
 
 
-def joined(contents: Sequence[Content]) -> Content:
+def join_contents(contents: Sequence[Content]) -> Content:
     """Return the contents of all rounds as one: text, or a list of parts if one of them is a list.
 
     None if no round has content.
@@ -409,7 +409,7 @@ def joined(contents: Sequence[Content]) -> Content:
     return [part for content in some for part in as_parts(content)]
 
 
-def shifted(entries: Sequence[Any], by: int) -> list[Any]:
+def shift_indexes(entries: Sequence[Any], by: int) -> list[Any]:
     """Return entries of a list of reasoning with their indexes shifted."""
     return [{**entry, "index": entry["index"] + by} if by and _is_indexed(entry) else entry for entry in entries]
 

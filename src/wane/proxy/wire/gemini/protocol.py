@@ -32,14 +32,14 @@ from wane.proxy.wire.base import (
     ViewMessage,
     Wire,
 )
-from wane.proxy.wire.blocks import Block, BlockReader, expanded
+from wane.proxy.wire.blocks import Block, BlockReader, expand_message
 from wane.proxy.wire.gemini.reply import (
     StreamedContents,
     WholeContents,
     error_body,
-    listed,
-    said,
-    spaced,
+    list_parts,
+    read_text,
+    separate_texts,
     tool_of,
     without_calls,
     without_signature,
@@ -64,7 +64,7 @@ class GeminiWire(Wire):
     history = "contents"
     format: WritingFormat[Message] = _FORMAT
 
-    def received(self, body: Body, path: str, query: bytes) -> Body:
+    def read_path(self, body: Body, path: str, query: bytes) -> Body:
         """Return a client's body with the model and the form of the reply, and its results with the ids of calls."""
         match = VERBS.search(path)
         model, verb = (match[1], match[2]) if match else ("", "")
@@ -91,7 +91,7 @@ class GeminiWire(Wire):
         others = [part for part in query.split(b"&") if part and not part.startswith(b"alt=")]
         return path + b"?" + b"&".join([*others, _EVENTS])
 
-    def unmanaged(self, body: Body) -> str | None:
+    def why_unmanaged(self, body: Body) -> str | None:
         contents, config = body.get("contents"), field(body, "generationConfig")
         if not isinstance(contents, list) or not contents:
             return "its contents are not a list of contents"
@@ -119,7 +119,7 @@ class GeminiWire(Wire):
             raise FormatError("contents must be a list of objects, each with parts")
         return contents
 
-    def fixed(self, equipped: Equipped) -> object:
+    def fixed_data(self, equipped: Equipped) -> object:
         return {name: value for name in _FIXED if (value := field(equipped.body, name))}
 
     def canonical(self, message: Message) -> object:
@@ -129,9 +129,9 @@ class GeminiWire(Wire):
             return message
         return {**message, "parts": [without_signature(part) if isinstance(part, dict) else part for part in parts]}
 
-    def shaped(self, message: Message, parts: list[Part] | None = None) -> list[Part]:  # noqa: ARG002 - those have ids
+    def shape_parts(self, message: Message, parts: list[Part] | None = None) -> list[Part]:  # noqa: ARG002 - those have ids
         """Return the parts of a content, without ids of calls, because clients give ids to calls that have none."""
-        nameless = [_nameless(part) for part in listed(message)]
+        nameless = [_nameless(part) for part in list_parts(message)]
         return self.format.parts({**message, "parts": nameless})
 
     def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Equipped:
@@ -180,19 +180,22 @@ class GeminiWire(Wire):
         ]
         return {**equipped.body, "contents": contents}
 
-    def noted(self, body: Body, text: str) -> Body:
+    def add_note(self, body: Body, text: str) -> Body:
         """Return a body with a note as the last part of its last content, unless that is the model's."""
         *before, last = body["contents"]
         if _is_model(last):
             return body
-        return {**body, "contents": [*before, {**last, "parts": [*listed(last), {"text": text}]}]}
+        return {**body, "contents": [*before, {**last, "parts": [*list_parts(last), {"text": text}]}]}
 
     def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
-        return expanded(message, rounds, _PARTS)
+        return expand_message(message, rounds, _PARTS)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         own = {call.tool for round_ in rounds for call in round_.own}
-        return {"role": "model", "parts": spaced([without_calls(listed(round_.message), own) for round_ in rounds])}
+        return {
+            "role": "model",
+            "parts": separate_texts([without_calls(list_parts(round_.message), own) for round_ in rounds]),
+        }
 
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
         """Return one content with a response for each call; none if there are none."""
@@ -210,8 +213,10 @@ class GeminiWire(Wire):
         """
         if status != 400 or not _SIGNATURE.search(error):
             return None
-        refused = frozenset(seal for content in body["contents"] for part in listed(content) if (seal := seal_of(part)))
-        return partial(_unchecked, refused)
+        refused = frozenset(
+            seal for content in body["contents"] for part in list_parts(content) if (seal := seal_of(part))
+        )
+        return partial(_skip_signatures, refused)
 
     def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
         rounds = Rounds(own, ("responseId", "modelVersion"), sums=sums)
@@ -230,13 +235,13 @@ class _Parts(BlockReader):
     ends_in_reasoning = True
 
     def blocks(self, message: Message) -> list[Block]:
-        return listed(message)
+        return list_parts(message)
 
     def with_blocks(self, message: Message, blocks: list[Block]) -> Message:
         return message if blocks == message.get("parts") else {**message, "parts": blocks}
 
     def own(self, rounds: Sequence[AnsweredRound]) -> frozenset[str]:
-        results = (part for round_ in rounds for result in round_.results for part in listed(result))
+        results = (part for round_ in rounds for result in round_.results for part in list_parts(result))
         answers = (field(part, "functionResponse") for part in results)
         return frozenset(str(answer.get("name")) for answer in answers if isinstance(answer, dict))
 
@@ -250,7 +255,7 @@ class _Parts(BlockReader):
         return is_reasoning(block)
 
     def text(self, block: Block) -> str:
-        return said(block).strip()
+        return read_text(block).strip()
 
     def keys(self, block: Block) -> Sequence[object]:
         if is_reasoning(block):
@@ -262,7 +267,7 @@ class _Parts(BlockReader):
             return ()
         return [jsons.dumps(without_signature(block), canonical=True)]
 
-    def restored(self, block: Block, original: Block) -> Block:
+    def restore_block(self, block: Block, original: Block) -> Block:
         if (text := self.text(block)) and text == self.text(original):
             # The text of a round may have got a separator ahead of it.
             block = {**block, "text": original["text"]}
@@ -277,7 +282,7 @@ class _Parts(BlockReader):
 _PARTS: Final = _Parts()
 
 
-def _unchecked(refused: frozenset[str], body: Body, sent: Body) -> Body:  # noqa: ARG001 - the signature of corrections
+def _skip_signatures(refused: frozenset[str], body: Body, sent: Body) -> Body:  # noqa: ARG001 - the signature of corrections
     """Return a body whose first calls have a signature that is not checked in place of refused ones, or of none."""
     contents = [_with_unchecked(content, refused) if _is_model(content) else content for content in body["contents"]]
     changed = any(one is not other for one, other in zip(contents, body["contents"], strict=True))
@@ -286,7 +291,7 @@ def _unchecked(refused: frozenset[str], body: Body, sent: Body) -> Body:  # noqa
 
 def _with_unchecked(content: Message, refused: frozenset[str]) -> Message:
     parts, first = list[Block](), True
-    for part in listed(content):
+    for part in list_parts(content):
         calls = field(part, "functionCall") is not None
         lost = not seal_of(part) or seal_of(part) in refused
         plain = without_signature(part) if seal_of(part) in refused else part

@@ -16,7 +16,16 @@ from wane.prices import TokenUsage
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
 from wane.proxy.wire.blocks import Block
-from wane.proxy.wire.reply import ServerSentEvent, StreamedReply, WholeReply, count, encode, error_in, joint, parsed
+from wane.proxy.wire.reply import (
+    ServerSentEvent,
+    StreamedReply,
+    WholeReply,
+    count,
+    encode,
+    error_in,
+    joint,
+    parse_object,
+)
 
 _COMPLETE: Final = "STOP"
 _STATUSES: Final = {
@@ -78,7 +87,7 @@ class StreamedContents(StreamedReply):
             self._broken(f"the provider ended its stream with an error: {data['error']!s:.80}")
             return self._show(self._same(event))
         candidate = _candidate(data)
-        parts = listed(_object(candidate.get("content")))
+        parts = list_parts(_object(candidate.get("content")))
         hidden = [part for part in parts if tool_of(part) in self._own]
         self._parts += parts
         self._own_seen = self._own_seen or bool(hidden)
@@ -89,18 +98,18 @@ class StreamedContents(StreamedReply):
         finish = candidate.get("finishReason")
         if finish is None and _object(data.get("promptFeedback")).get("blockReason") and not candidate:
             finish = ""
-        seen = [self._spaced(part) for part in parts if part not in hidden]
+        seen = [self._separate_text(part) for part in parts if part not in hidden]
         if finish is not None:
             self._finish = finish
             return self._last(event, data, seen)
         if hidden:
-            return self._show(self._changed(data, seen)) if seen else b""
+            return self._show(self._encode_changed(data, seen)) if seen else b""
         show = self._show if any(map(_is_seen, parts)) else self._pass
-        return show(self._same(event) if not self._rounds.done else self._changed(data, seen))
+        return show(self._same(event) if not self._rounds.done else self._encode_changed(data, seen))
 
-    def _spaced(self, part: Block) -> Block:
+    def _separate_text(self, part: Block) -> Block:
         """Return a part that the client sees; the first text of a later round gets a separator ahead of it."""
-        text = said(part)
+        text = read_text(part)
         between = joint(self._before, text) if text and not self._said else ""
         self._said = text or self._said
         return {**part, "text": between + text} if between else part
@@ -108,20 +117,20 @@ class StreamedContents(StreamedReply):
     def _last(self, event: ServerSentEvent, data: dict[str, Any], seen: list[Block]) -> bytes:
         """Hold the last response back, without the parts that it shows if the round has own calls, and so may go on."""
         if not self._own_seen:
-            return self._close(event.changed(_with_parts(data, seen)) if self._rounds.done else event)
-        out = self._show(self._changed(data, seen, ends=False)) if seen else b""
-        self._close(event.changed(_with_parts(data, [])))
+            return self._close(event.with_data(_with_parts(data, seen)) if self._rounds.done else event)
+        out = self._show(self._encode_changed(data, seen, ends=False)) if seen else b""
+        self._close(event.with_data(_with_parts(data, [])))
         return out
 
     def _closing(self) -> Iterator[bytes]:
         for event in self._tail:
-            data = parsed(event.data)
+            data = parse_object(event.data)
             if data is None or (len(self._rounds.done) == 1 and not self._own_seen):
                 yield self._same(event)
                 continue
-            parts = listed(_object(_candidate(data).get("content")))
+            parts = list_parts(_object(_candidate(data).get("content")))
             usage = {"usageMetadata": self._rounds.usage} if self._rounds.usage else {}
-            yield self._changed({**data, **usage}, parts)
+            yield self._encode_changed({**data, **usage}, parts)
 
     def held_back(self) -> bytes:
         """Return the data that was held back; an array stays without its end."""
@@ -141,7 +150,7 @@ class StreamedContents(StreamedReply):
     def _same(self, event: ServerSentEvent) -> bytes:
         return self._element(event.data) if self._array else event.raw
 
-    def _changed(self, data: dict[str, Any], parts: list[Block], *, ends: bool = True) -> bytes:
+    def _encode_changed(self, data: dict[str, Any], parts: list[Block], *, ends: bool = True) -> bytes:
         changed = self._rounds.under_head(_with_parts(data, parts, ends=ends))
         encoded = jsons.dumps(changed)
         return self._element(encoded) if self._array else encode(encoded)
@@ -169,15 +178,15 @@ class WholeContents(WholeReply):
 
     def finish(self) -> bytes:
         rounds, last = self._rounds, self._bodies[-1]
-        parts = [listed(_object(_candidate(body).get("content"))) for body in self._bodies]
+        parts = [list_parts(_object(_candidate(body).get("content"))) for body in self._bodies]
         seen = [without_calls(round_, self._own) for round_ in parts]
         if len(parts) == 1 and len(seen[0]) == len(parts[0]):
             return self.held_back()
         usage = {"usageMetadata": rounds.usage} if rounds.usage else {}
-        return jsons.dumps(rounds.under_head({**_with_parts(last, spaced(seen)), **usage}))
+        return jsons.dumps(rounds.under_head({**_with_parts(last, separate_texts(seen)), **usage}))
 
     def _read(self, data: bytes) -> dict[str, Any] | None:
-        body = parsed(data)
+        body = parse_object(data)
         if body is not None:
             return body
         try:
@@ -192,7 +201,7 @@ class WholeContents(WholeReply):
         candidate, usage = _candidate(body), body.get("usageMetadata")
         self._bodies.append(body)
         self._rounds.identify(body)
-        parts = listed(_object(candidate.get("content")))
+        parts = list_parts(_object(candidate.get("content")))
         return self._rounds.add(make_round(parts, self._own, candidate.get("finishReason"), usage), usage)
 
 
@@ -208,7 +217,7 @@ def without_signature(part: Block) -> Block:
     return {name: value for name, value in part.items() if name not in ("thoughtSignature", "thought_signature")}
 
 
-def listed(message: Message) -> list[Block]:
+def list_parts(message: Message) -> list[Block]:
     """Return the parts of a content; none if it has no list of them."""
     return objects_in(message.get("parts"))
 
@@ -218,11 +227,11 @@ def without_calls(parts: Iterable[Block], tools: Container[str]) -> list[Block]:
     return [part for part in parts if tool_of(part) not in tools]
 
 
-def spaced(rounds: Sequence[Sequence[Block]]) -> list[Block]:
+def separate_texts(rounds: Sequence[Sequence[Block]]) -> list[Block]:
     """Return the parts of several rounds as the client gets them, with a separator between the texts of two rounds."""
     parts, before = list[Block](), ""
     for round_ in rounds:
-        texts = [number for number, part in enumerate(round_) if said(part)]
+        texts = [number for number, part in enumerate(round_) if read_text(part)]
         for number, part in enumerate(round_):
             first = texts[:1] == [number]
             parts.append({**part, "text": joint(before, part["text"]) + part["text"]} if first else part)
@@ -230,7 +239,7 @@ def spaced(rounds: Sequence[Sequence[Block]]) -> list[Block]:
     return parts
 
 
-def said(part: Block) -> str:
+def read_text(part: Block) -> str:
     """Return what the model says in a part; empty for reasoning and other parts."""
     text = part.get("text")
     return text if isinstance(text, str) and not is_reasoning(part) else ""
@@ -245,7 +254,7 @@ def make_round(parts: Sequence[Block], own: frozenset[str], finish: object, usag
         finish: its `finishReason`.
         usage: its usage, as the provider reported it.
     """
-    message: Message = {"role": "model", "parts": _joined(parts)}
+    message: Message = {"role": "model", "parts": _join_texts(parts)}
     id_of = call_ids()
     calls: list[OwnCall] = []
     client_calls = 0
@@ -285,10 +294,10 @@ def error_body(status: int, message: str) -> bytes:
 def error_of(status: int, body: bytes) -> bytes:
     """Return a provider's error body as one line of JSON in Gemini's format, whatever format it has."""
     error = error_in(status, body)
-    return error_body(status, error) if isinstance(error, str) else jsons.dumps(parsed(body))
+    return error_body(status, error) if isinstance(error, str) else jsons.dumps(parse_object(body))
 
 
-def _joined(parts: Sequence[Block]) -> list[Block]:
+def _join_texts(parts: Sequence[Block]) -> list[Block]:
     """Join the pieces of a text. A part with a signature is never joined, as Gemini's guide asks."""
     whole: list[Block] = []
     for part in parts:
@@ -326,7 +335,7 @@ def _as_one(responses: list[Any]) -> dict[str, Any] | None:
         return None
     parts, last = list[Block](), dict[str, Any]()
     for response in responses:
-        parts += listed(_object(_candidate(response).get("content")))
+        parts += list_parts(_object(_candidate(response).get("content")))
         last |= response
     return _with_parts(last, parts)
 

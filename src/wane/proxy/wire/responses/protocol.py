@@ -12,7 +12,7 @@ from wane.formats.openai_responses import OpenAIResponsesFormat, group, part_of,
 from wane.formats.roles import mend_own_items
 from wane.proxy import jsons
 from wane.proxy.wire.base import AnsweredRound, Body, Equipped, Message, OwnCall, Reply, Round, ViewMessage
-from wane.proxy.wire.blocks import Block, BlockReader, expanded
+from wane.proxy.wire.blocks import Block, BlockReader, expand_message
 from wane.proxy.wire.openai import OpenAIWire, without_markers
 from wane.proxy.wire.responses.reply import (
     Item,
@@ -44,8 +44,8 @@ class OpenAIResponsesWire(OpenAIWire):
     history = "input"
     groups = True
 
-    def unmanaged(self, body: Body) -> str | None:
-        tools = _offered(body)
+    def why_unmanaged(self, body: Body) -> str | None:
+        tools = _find_tools(body)
         if not any(map(_is_clients, tools)):
             return "it has no tools that the client runs"
         if not all(isinstance(tool, dict) for tool in tools):
@@ -72,7 +72,7 @@ class OpenAIResponsesWire(OpenAIWire):
 
     def tools(self, body: Body) -> frozenset[str]:
         # Those in a namespace cannot conflict with others.
-        tools = [tool for tool in _offered(body) if isinstance(tool, Mapping)]
+        tools = [tool for tool in _find_tools(body) if isinstance(tool, Mapping)]
         names = (tool.get("name") for tool in tools if tool.get("type") in ("function", "custom"))
         return frozenset(name for name in names if isinstance(name, str))
 
@@ -85,12 +85,12 @@ class OpenAIResponsesWire(OpenAIWire):
         items: list[Any] = message["items"]
         return items
 
-    def fixed(self, equipped: Equipped) -> object:
+    def fixed_data(self, equipped: Equipped) -> object:
         body = equipped.body
         return {key: body[key] for key in _FIXED if body.get(key)}
 
     def canonical(self, message: Message) -> object:
-        return {"items": [_unmarked(item) for item in message["items"]]}
+        return {"items": [_strip_marker(item) for item in message["items"]]}
 
     def spoken(self, message: Message) -> list[str]:
         """Return the texts of a message that are a person's: an item of several texts is one part, notices included."""
@@ -128,21 +128,21 @@ class OpenAIResponsesWire(OpenAIWire):
         if order := order_of(history, self.format.speaker):
             messages = self.format.join_roles(messages, order)
         # Tools never leave a view.
-        items = _with_tools_item(_ungrouped(messages), _tools_item(body))
+        items = _with_tools_item(_ungroup_items(messages), _tools_item(body))
         same = isinstance(body.get("input"), str) and items == _items(body)
         return dict(body) if same else {**body, "input": items}
 
-    def noted(self, body: Body, text: str) -> Body:
+    def add_note(self, body: Body, text: str) -> Body:
         """Return a body with a note in its last item, or as a user's message of its own where turns take no order."""
         messages = group(_items(body))
         noted = self.format.with_note(messages, text, order=order_of(messages, self.format.speaker))
         if len(noted) == len(messages):
-            return {**body, "input": _ungrouped(noted)}
+            return {**body, "input": _ungroup_items(noted)}
         item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
         return {**body, "input": [*_items(body), item]}
 
     def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
-        return expanded(message, rounds, _ITEMS)
+        return expand_message(message, rounds, _ITEMS)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         own: set[str | None] = {call.id for round_ in rounds for call in round_.own}
@@ -167,7 +167,7 @@ class OpenAIResponsesWire(OpenAIWire):
         return {**body, "input": without_reasoning(body["input"], lambda item: self._seal(item) in seals)}
 
 
-def _ungrouped(messages: Sequence[Message]) -> list[Any]:
+def _ungroup_items(messages: Sequence[Message]) -> list[Any]:
     """Return the items of messages; `Format.wire` would change calls of a client's own tool named `delimiter`, too."""
     return [item for message in messages for item in message["items"]]
 
@@ -240,7 +240,7 @@ def _items(body: Body) -> list[dict[str, Any]]:
     return items
 
 
-def _unmarked(item: dict[str, Any]) -> dict[str, Any]:
+def _strip_marker(item: dict[str, Any]) -> dict[str, Any]:
     plain = without_markers(item)
     return without_markers(plain, content="output") if isinstance(plain.get("output"), list) else plain
 
@@ -250,7 +250,7 @@ def _is_clients(tool: object) -> bool:
     return isinstance(tool, Mapping) and not str(tool.get("type")).startswith(_HOSTED)
 
 
-def _offered(body: Body) -> list[Any]:
+def _find_tools(body: Body) -> list[Any]:
     """Return the tools of a request, wherever they are."""
     tools = body.get("tools")
     item = _tools_item(body)

@@ -13,7 +13,7 @@ from wane.prices import NO_USAGE, SEARCH_FEE, TokenUsage
 from wane.proxy import jsons
 from wane.proxy.wire.base import Body, BrokenReplyError, OwnCall, Round, Rounds
 from wane.proxy.wire.openai import error_of, token_usage
-from wane.proxy.wire.reply import ServerSentEvent, StreamedReply, WholeReply, encode, parsed
+from wane.proxy.wire.reply import ServerSentEvent, StreamedReply, WholeReply, encode, parse_object
 
 Data: TypeAlias = dict[str, Any]
 
@@ -46,7 +46,7 @@ class ResponseRounds(Rounds):
             echoed["instructions"] = self._instructions
         return {**response, **echoed} if echoed else response
 
-    def merged(self, response: Data) -> Data:
+    def merge_response(self, response: Data) -> Data:
         """Return the last round's response as that of all rounds; the same object if nothing changes."""
         visible, echoed = self._visible_items(response), self.echo(response)
         if not self.done:
@@ -69,7 +69,7 @@ class ResponseRounds(Rounds):
             if _is_own(item, self.own) and (call_id := call_id_of(item)):
                 raw = str(item.get("arguments") or "")
                 # Unless the model ended by itself, the call may be cut off.
-                if complete or parsed(raw) is not None:
+                if complete or parse_object(raw) is not None:
                     own.append(OwnCall(call_id, item["name"], raw))
         ids = {call.id for call in own}
         complete_items = [item for item in items if not _is_own(item, self.own) or call_id_of(item) in ids]
@@ -152,7 +152,7 @@ class StreamedResponse(StreamedReply):
             self._broken(f"the provider's stream holds an error: {data.get('error') or data.get('message')!r:.500}")
         elif isinstance(index := data.get("output_index"), int):
             return self._take_item(event, data, index)
-        return self._pass(self._numbered(event, data).raw)
+        return self._pass(self._number_event(event, data).raw)
 
     def _begin(self, event: ServerSentEvent, data: Data, response: Data) -> bytes:
         """Take in an event that starts a response; the client gets only those of the first round."""
@@ -161,7 +161,7 @@ class StreamedResponse(StreamedReply):
             return b""
         self._rounds.identify(response)
         self._opening = self._rounds.echo(response)
-        return self._pass(self._numbered(event, data, response=self._opening).raw)
+        return self._pass(self._number_event(event, data, response=self._opening).raw)
 
     def _end(self, event: ServerSentEvent, data: Data, response: Data) -> bytes:
         """Take in the event that ends a response, and hold it back."""
@@ -170,7 +170,7 @@ class StreamedResponse(StreamedReply):
         if response.get("status") == "failed" or data.get("type") == "response.failed":
             self._broken(f"the provider's response failed: {response.get('error')!r:.500}")
         last, shift, gap = self._last, self._shift, self._gap
-        self._close(self._numbered(event, data, response=self._rounds.merged(response)))
+        self._close(self._number_event(event, data, response=self._rounds.merge_response(response)))
         # If the model is asked again, the client does not get this event.
         self._last, self._shift, self._gap = last, shift, gap
         return b""
@@ -191,9 +191,9 @@ class StreamedResponse(StreamedReply):
             return self._obscure()
         client_index = self._base + index - sum(hidden < index for hidden in self._hidden)
         self._top = max(self._top, client_index + 1)
-        return self._show(self._numbered(event, data, output_index=client_index).raw)
+        return self._show(self._number_event(event, data, output_index=client_index).raw)
 
-    def _numbered(self, event: ServerSentEvent, data: Data, **changes: Any) -> ServerSentEvent:
+    def _number_event(self, event: ServerSentEvent, data: Data, **changes: Any) -> ServerSentEvent:
         """Return an event with the client's sequence number and other changes; the same if nothing changes.
 
         Sequence numbers are the provider's, without gaps for events that the client does not get.
@@ -208,7 +208,7 @@ class StreamedResponse(StreamedReply):
                 changes["sequence_number"] = self._last
         for key, value in changes.items():
             if value != data[key]:
-                return event.changed({**data, **changes})
+                return event.with_data({**data, **changes})
         return event
 
 
@@ -230,7 +230,7 @@ class WholeResponse(WholeReply):
         if body.get("status") == "failed":
             raise BrokenReplyError("the provider's response failed")
         self._rounds.identify(body)
-        merged = self._rounds.merged(body)
+        merged = self._rounds.merge_response(body)
         self._reply = None if merged is body else jsons.dumps(merged)
         return self._rounds.close(body, [])
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from linux_checks import TREE, Said, grade, probed, proc_entry_works, system_call_works
+from linux_checks import TREE, Said, grade, proc_entry_works, run_probe, system_call_works
 
 said: Said = {}
 files: dict[str, list[str]] = {}
 
 
 def boots() -> bool:
-    found, lines = probed(TREE / "arch/x86/boot/bzImage")
+    found, lines = run_probe(TREE / "arch/x86/boot/bzImage")
     said.update(found)
     files.update(lines)
     return True

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from linux_checks import Said, grade, kernel_of_the_tree, probed, proc_entry_works, system_call_works
+from linux_checks import Said, grade, kernel_of_the_tree, proc_entry_works, run_probe, system_call_works
 
 said: Said = {}
 files: dict[str, list[str]] = {}
 
 
 def boots() -> bool:
-    found, lines = probed(kernel_of_the_tree())
+    found, lines = run_probe(kernel_of_the_tree())
     said.update(found)
     files.update(lines)
     return True

@@ -12,7 +12,7 @@ from linux_checks import CHECKS, JOBS, TREE, grade, run
 SCRIPT = Path("/app/validate/run.sh")
 
 
-def validated(kernel: Path | None = None) -> int:
+def run_validation(kernel: Path | None = None) -> int:
     """The exit code of the script; 6 minutes are more than it may take."""
     env = dict(os.environ) if kernel is None else {**os.environ, "KERNEL": str(kernel)}
     try:
@@ -25,7 +25,7 @@ def validated(kernel: Path | None = None) -> int:
 
 
 def passes() -> bool:
-    return SCRIPT.exists() and validated() == 0
+    return SCRIPT.exists() and run_validation() == 0
 
 
 def broken(name: str, file: str, pattern: str, by: str) -> Path:
@@ -53,18 +53,18 @@ def finds_no_system_call() -> bool:
     entry = r"bool do_syscall_x64\([^{]*\{[^{}]*?unsigned int unr = nr;"
     change = r"\g<0>\n\n\tif (unr == 451) {\n\t\tregs->ax = -ENOSYS;\n\t\treturn true;\n\t}"
     kernel = broken("no-syscall", "arch/x86/entry/common.c", entry, change)
-    return validated(kernel) > 0
+    return run_validation(kernel) > 0
 
 
 def finds_no_entry() -> bool:
-    return validated(broken("no-entry", "fs/proc/*.c", r'"pid_summary"', '"pid_missing"')) > 0
+    return run_validation(broken("no-entry", "fs/proc/*.c", r'"pid_summary"', '"pid_missing"')) > 0
 
 
 def finds_no_kernel() -> bool:
     empty = CHECKS / "empty.bzImage"
     CHECKS.mkdir(parents=True, exist_ok=True)
     empty.write_bytes(b"")
-    return validated(empty) > 0
+    return run_validation(empty) > 0
 
 
 grade(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from linux_checks import Said, grade, header_is_there, kernel_of_the_tree, probed, system_call_works
+from linux_checks import Said, grade, header_is_there, kernel_of_the_tree, run_probe, system_call_works
 
 said: Said = {}
 
 
 def boots() -> bool:
-    found, _ = probed(kernel_of_the_tree())
+    found, _ = run_probe(kernel_of_the_tree())
     said.update(found)
     return True
 

@@ -37,7 +37,7 @@ def without_option(words: Words) -> Words:
     return [word for word in words if word.upper() != OPTION]
 
 
-def scripted(script: str, words: Words, key: int) -> Words:
+def script_request(script: str, words: Words, key: int) -> Words:
     """Return a request for the result of a script, whose ARGV is the original request."""
     return [b"EVAL", script.encode(), b"1", words[key], *words]
 
@@ -71,16 +71,16 @@ BROKEN: dict[str, Rewrite] = {
     "HGETALL ignores the option": hgetall(without_option),
     "HGETALL replies the values": hgetall(lambda words: [b"HVALS", words[1]]),
     "HGETALL replies values for small hashes": hgetall(
-        lambda words: scripted(of_encoding("listpack", "return redis.call('hgetall', KEYS[1])"), words, 1)
+        lambda words: script_request(of_encoding("listpack", "return redis.call('hgetall', KEYS[1])"), words, 1)
     ),
     "HGETALL replies values for large hashes": hgetall(
-        lambda words: scripted(of_encoding("hashtable", "return redis.call('hgetall', KEYS[1])"), words, 1)
+        lambda words: script_request(of_encoding("hashtable", "return redis.call('hgetall', KEYS[1])"), words, 1)
     ),
     "HGETALL leaves a field of small hashes out": hgetall(
-        lambda words: scripted(of_encoding("listpack", LESS_ONE), words, 1)
+        lambda words: script_request(of_encoding("listpack", LESS_ONE), words, 1)
     ),
     "HGETALL leaves a field of large hashes out": hgetall(
-        lambda words: scripted(of_encoding("hashtable", LESS_ONE), words, 1)
+        lambda words: script_request(of_encoding("hashtable", LESS_ONE), words, 1)
     ),
     "HGETALL knows the option in capitals alone": hgetall(
         lambda words: words if OPTION in words else [words[0], words[1], b"other"]
@@ -94,7 +94,7 @@ BROKEN: dict[str, Rewrite] = {
     ),
     "HGETALL never replies values": hgetall_of(2, lambda words: [*words, OPTION]),
     "HGETALL refuses a key that does not exist": hgetall(
-        lambda words: scripted(
+        lambda words: script_request(
             "if redis.call('exists', KEYS[1]) == 0 then return redis.error_reply('ERR no such key') end "
             "return redis.call(unpack(ARGV))",
             words,
@@ -103,10 +103,10 @@ BROKEN: dict[str, Rewrite] = {
     ),
     "MEMORY USAGE ignores the option": memory(without_option),
     "MEMORY USAGE ignores the option for small hashes": memory(
-        lambda words: scripted(of_encoding("listpack", ALL_MEMORY), words, 2)
+        lambda words: script_request(of_encoding("listpack", ALL_MEMORY), words, 2)
     ),
     "MEMORY USAGE ignores the option for large hashes": memory(
-        lambda words: scripted(of_encoding("hashtable", ALL_MEMORY), words, 2)
+        lambda words: script_request(of_encoding("hashtable", ALL_MEMORY), words, 2)
     ),
     "MEMORY USAGE knows the option in capitals alone": memory(
         lambda words: words if OPTION in words else [*without_option(words), b"other"]
@@ -121,12 +121,12 @@ BROKEN: dict[str, Rewrite] = {
         lambda words: words if words[-1].upper() == OPTION else [*words, b"other"]
     ),
     "MEMORY USAGE with the option replies 0 if there is no such key": memory(
-        lambda words: scripted(
+        lambda words: script_request(
             "if redis.call('exists', KEYS[1]) == 0 then return 0 end return redis.call(unpack(ARGV))", words, 2
         )
     ),
     "MEMORY USAGE with the option takes any type": memory(
-        lambda words: scripted(
+        lambda words: script_request(
             "if redis.call('type', KEYS[1]).ok ~= 'hash' then return 64 end return redis.call(unpack(ARGV))", words, 2
         )
     ),
@@ -191,7 +191,7 @@ def end(connection: socket.socket) -> None:
 
 
 @contextmanager
-def relayed(rewrite: Rewrite) -> Iterator[int]:
+def relayed_server(rewrite: Rewrite) -> Iterator[int]:
     """A server of its own behind a relay."""
     with server() as port:
         relay = Relay(port, rewrite)
@@ -203,7 +203,7 @@ def relayed(rewrite: Rewrite) -> Iterator[int]:
 
 def suite(rewrite: Rewrite) -> tuple[int, str]:
     """Run the suite through a relay: its exit code, and what it printed."""
-    with relayed(rewrite) as port:
+    with relayed_server(rewrite) as port:
         argv = ["./runtest", "--single", UNIT, "--host", "127.0.0.1", "--port", str(port)]
         try:
             done = subprocess.run(argv, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=180)
