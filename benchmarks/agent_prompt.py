@@ -17,7 +17,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from wane.agent.assembly import system_prompt
-from wane.agent.config import Settings
+from wane.agent.config import AgentSettings
 from wane.agent.session import AgentSession, SessionConfig
 from wane.core import chars
 from wane.integrations.pydantic_ai import definitions_text
@@ -49,7 +49,7 @@ def first_request() -> AgentInfo:
 
     with tempfile.TemporaryDirectory() as directory:
         model = FunctionModel(respond, stream_function=stream)
-        session = AgentSession.create(SessionConfig(Path(directory), Settings(model=model)))
+        session = AgentSession.create(SessionConfig(Path(directory), AgentSettings(model=model)))
         asyncio.run(session.run("Hello."))
     return given[0]
 

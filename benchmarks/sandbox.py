@@ -15,7 +15,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from wane.agent.sandbox import wall
-from wane.agent.sandbox.wall import Kind, Sandbox, specify_command, supervisor_argv
+from wane.agent.sandbox.wall import Confinement, Sandbox, specify_command, supervisor_argv
 
 RUNS = 30
 FILES = 5_000
@@ -23,11 +23,11 @@ LINE = ":"
 
 
 def candidates(directory: Path) -> dict[str, Sandbox]:
-    none = Sandbox(Kind.NONE, directory)
+    none = Sandbox(Confinement.NONE, directory)
     found: dict[str, Sandbox] = {}
     for candidate in wall._candidates(none, os.environ):
         name = str(candidate.kind)
-        if candidate.kind is Kind.BUBBLEWRAP:
+        if candidate.kind is Confinement.BUBBLEWRAP:
             name += " and Landlock" if candidate.version else " alone"
         if name not in found and not wall.probe(candidate):
             found[name] = candidate

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 from generated import write_or_check
-from wane.formats.notices import MARKS, Form, NoticeMark
+from wane.formats.notices import MARKS, MarkForm, NoticeMark
 
 BEGIN = "<!-- Made from wane.formats.notices by scripts/notices_doc.py; run `make docs` to update them. -->\n"
 
@@ -29,7 +29,7 @@ def table(client: str, rows: Iterable[NoticeMark]) -> Iterator[str]:
     """Yield the table of one client."""
     yield f"## {client}\n\n| what | the text … | where | standing | seen in |\n|---|---|---|---|---|"
     for row in rows:
-        what = f"{row.what} (**the user's**)" if row.form is Form.PERSON else row.what
+        what = f"{row.what} (**the user's**)" if row.form is MarkForm.PERSON else row.what
         where = "system messages" if row.system else "any"
         yield f"| {what} | {how(row)} | {where} | {describe_standing(row)} | {row.source} |"
     yield ""
@@ -46,15 +46,15 @@ def how(row: NoticeMark) -> str:
     """Describe the place of a mark in a text."""
     mark, end = _code(row.mark), _code(row.end)
     match row.form:
-        case Form.SECTION:
+        case MarkForm.SECTION:
             return f"is a section from {mark} to {end}"
-        case Form.LINE:
+        case MarkForm.LINE:
             return f"is a line after sections: {mark}"
-        case Form.WHOLE:
+        case MarkForm.WHOLE:
             return f"is {mark}"
-        case Form.MEDIA:
+        case MarkForm.MEDIA:
             return f"is {mark}, with the images and files behind it"
-        case Form.BEHIND:
+        case MarkForm.BEHIND:
             return f"follows a tool's result that begins with {mark}"
         case _:
             return f"begins with {mark}" + (f" and ends with {end}" if row.end else "")

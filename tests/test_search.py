@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wane.search import MOST_IN_A_TEXT, Match, SearchResult, search
+from wane.search import MOST_IN_A_TEXT, SearchResult, TextMatches, search
 
 LINES = "first line\nport 8443\nToken-17, token-18\n"
 
@@ -69,7 +69,7 @@ def test_what_is_taken_for_plain_text(pattern: str, text: str, why: str) -> None
 def test_what_nothing_matches_as_a_regular_expression_is_looked_for_as_text() -> None:
     texts = ["a = list[int](x)"]
     result = search("list[int](x)", texts)
-    assert result.matches(texts) == [Match(0, 4, 16, 1)]
+    assert result.matches(texts) == [TextMatches(0, 4, 16, 1)]
     assert "as a regular expression" in result.plain
 
 
@@ -94,8 +94,8 @@ def test_texts_are_looked_through_in_the_order_asked_for() -> None:
 
 
 def test_matches_are_counted() -> None:
-    assert search("a", ["banana"]).matches(["banana"]) == [Match(0, 1, 2, 3)]
-    assert search("a.", ["banana"]).matches(["banana"]) == [Match(0, 1, 3, 2)]
+    assert search("a", ["banana"]).matches(["banana"]) == [TextMatches(0, 1, 2, 3)]
+    assert search("a.", ["banana"]).matches(["banana"]) == [TextMatches(0, 1, 3, 2)]
     long = ["a" * 10_000]
     assert search("a", long).matches(long)[0].count == MOST_IN_A_TEXT
 
@@ -104,7 +104,7 @@ def test_a_match_in_a_long_line_is_found_wherever_it_stands() -> None:
     for place in range(0, 3_000, 37):
         line = "." * place + "port 8443" + "." * 1_000
         assert spans(r"port\s\d+", line) == [(0, "port 8443")]
-        assert search(r"[a-z]{4} [0-9]{4}", [line]).matches([line]) == [Match(0, place, place + 9, 1)]
+        assert search(r"[a-z]{4} [0-9]{4}", [line]).matches([line]) == [TextMatches(0, place, place + 9, 1)]
 
 
 def test_the_middle_of_a_long_line_is_neither_its_end_nor_a_words_end() -> None:
@@ -113,7 +113,7 @@ def test_the_middle_of_a_long_line_is_neither_its_end_nor_a_words_end() -> None:
     assert spans(r"xx\b y", line + " y") == [(0, "xx y")]
     assert spans(r"x{9}\b", line + "_") == []
     last = line + " y\nxxx"
-    assert search(r"x{3}$", [last]).matches([last]) == [Match(0, len(last) - 3, len(last), 1)]
+    assert search(r"x{3}$", [last]).matches([last]) == [TextMatches(0, len(last) - 3, len(last), 1)]
     assert spans(r"^.*y$", line + " y") == [(0, line + " y")]
 
 

@@ -23,7 +23,7 @@ from wane.testing.anthropic import Anthropic
 from wane.testing.openai import OpenAIChat, OpenAIResponses
 from wane.testing.request import Request
 from wane.testing.script import Call, Reply, Usage
-from wane.testing.wire import Provider, ServerSentEvent
+from wane.testing.wire import Provider, ScriptedEvent
 
 # Placeholders of the prepared replies: for the time, for the call's id, and for the tokens of the request.
 TEXT, CALL, TOKENS = b"@text@", b"call_id_placeholder", 987_654_321
@@ -60,7 +60,7 @@ def stream(path: str, pieces: int) -> list[tuple[bytes, bool]]:
             data = event.data
             if not isinstance(data, str) and "sequence_number" in data:
                 data = {**data, "sequence_number": len(events)}
-            events.append((ServerSentEvent(data, event.name).encode().replace(b"\\u0000", TEXT), piece))
+            events.append((ScriptedEvent(data, event.name).encode().replace(b"\\u0000", TEXT), piece))
     return events
 
 
@@ -70,7 +70,7 @@ def _request(path: str) -> Request:
     return PROVIDERS[path].parse(b"", body, {}, 0)
 
 
-def _is_piece(event: ServerSentEvent) -> bool:
+def _is_piece(event: ScriptedEvent) -> bool:
     data = event.data
     if isinstance(data, str):
         return False

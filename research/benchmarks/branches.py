@@ -24,8 +24,8 @@ from wane.formats.base import Part
 from wane.lab.counting import Material, count
 from wane.lab.rereads import Rereads, rereads
 from wane.lab.session import RecordedSession
-from wane.strategies.base import Settings
-from wane.strategies.host import Scope
+from wane.strategies.base import StrategySettings
+from wane.strategies.host import HostScope
 from wane.strategies.window import WindowStrategy
 from wane.tools.calls import judge_call
 
@@ -99,7 +99,7 @@ class Shared:
     """
 
     def __init__(self, budget: int, overhead: int) -> None:
-        settings = Settings(budget, overhead=overhead, policy=Policy(), annotate="host")
+        settings = StrategySettings(budget, overhead=overhead, policy=Policy(), annotate="host")
         self._strategy = WindowStrategy("cwl", settings, settings.policy)
         self._budget = budget
         self.broken = 0
@@ -124,7 +124,7 @@ class Shared:
             steps.append((exchange.until, 0 if exchange.until > exchange.at else 2, number))
         steps.sort()
         last = {history[number].branch: step for step, (_, _, number) in enumerate(steps)}
-        scopes = {branch: Scope(f"b{branch}", f"branch-{branch}", EpisodeType.EXPL) for branch in last if branch}
+        scopes = {branch: HostScope(f"b{branch}", f"branch-{branch}", EpisodeType.EXPL) for branch in last if branch}
         host = self._strategy.host
         assert host is not None
         begun: set[int] = set()

@@ -27,7 +27,7 @@ from wane.core import Added, Item
 from wane.formats.base import Part
 from wane.lab.loss.index import NONE, Index
 from wane.lab.replaying.replay import Subject
-from wane.strategies.base import Fitted, Settings, Strategy
+from wane.strategies.base import Fitted, Strategy, StrategySettings
 from wane.strategies.window import WindowStrategy
 
 Grain = Literal["episode", "call"]
@@ -50,7 +50,7 @@ class BoundJob(OwnJob):
 
     bound: Bound = Bound("call", "latest")
 
-    def start(self, subject: Subject, settings: Settings) -> Strategy:
+    def start(self, subject: Subject, settings: StrategySettings) -> Strategy:
         return Clairvoyant(subject, settings, self.bound)
 
 
@@ -93,7 +93,7 @@ class Clairvoyant(Strategy):
 
     name = "clairvoyant"
 
-    def __init__(self, subject: Subject, settings: Settings, bound: Bound) -> None:
+    def __init__(self, subject: Subject, settings: StrategySettings, bound: Bound) -> None:
         self._followed = WindowStrategy("cwl", settings, settings.policy)
         self._bound = bound
         self._future = Future(subject.index)

@@ -20,7 +20,7 @@ from wane.core import Item
 from wane.lab.cache.prefix import common_prefix
 from wane.lab.counting import count
 from wane.lab.session import RecordedSession
-from wane.strategies.base import Settings, Slot, Strategy, SummaryNeeded
+from wane.strategies.base import Slot, Strategy, StrategySettings, SummaryNeeded
 from wane.strategies.registry import get_strategy
 from wane_research.bench.figures import Evidence
 
@@ -51,7 +51,7 @@ class Arm:
 
     def start(self) -> Strategy:
         policy = Policy() if self.index is None else replace(Policy(), index_share=self.index)
-        settings = Settings(self.budget, policy=policy, low_water=self.low_water, annotate="infer")
+        settings = StrategySettings(self.budget, policy=policy, low_water=self.low_water, annotate="infer")
         return get_strategy(self.strategy, settings)
 
     @property

@@ -26,11 +26,11 @@ from policy import PRICES, count_sessions, fitting, sets
 from wane import Policy
 from wane.core import Added, ContextWindow, EpisodeType, Item, Kind, Mark
 from wane.formats.base import Part
-from wane.inference import Annotator, Limits
+from wane.inference import Annotator, EpisodeBounds
 from wane.lab.loss.index import NONE
 from wane.lab.replaying.engine import Job
 from wane.lab.replaying.replay import Pricing, Subject
-from wane.strategies.base import Settings, Strategy
+from wane.strategies.base import Strategy, StrategySettings
 from wane.strategies.window import WindowStrategy
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
@@ -68,7 +68,7 @@ def bursts(subject: Subject) -> list[Burst]:
         if item.kind is Kind.USER and current is not None:
             current.stop, current = index, None
         activity = judge_call(part.tool or "", part.arguments).activity if item.kind is Kind.CALL else None
-        type_ = None if activity is None else _begun_type(activity, current, full=tokens > Limits().episode)
+        type_ = None if activity is None else _begun_type(activity, current, full=tokens > EpisodeBounds().episode)
         if type_ is not None:
             if current is not None:
                 current.stop = index
@@ -207,7 +207,7 @@ class DeclaredJob(OwnJob):
     share: float = 0.0  # share of wrong dependencies
     seed: int = 0  # selects the wrong ones
 
-    def start(self, subject: Subject, settings: Settings) -> Strategy:
+    def start(self, subject: Subject, settings: StrategySettings) -> Strategy:
         annotator = Declared(subject, self.edges, self.share, self.seed)
         return WindowStrategy(self.label, settings, settings.policy, annotator)
 
@@ -232,7 +232,7 @@ class Way:
 
     def jobs(self, budget: int, subject: int, policy: Policy) -> list[Job]:
         """Return the replays of one session, one for each seed."""
-        settings = Settings(budget, policy=policy, annotate="infer")
+        settings = StrategySettings(budget, policy=policy, annotate="infer")
         pricing = Pricing.of(PRICES[0])
         if self.edges is None:
             return [Job(subject, "cwl", settings, pricing)]

@@ -13,7 +13,7 @@ from wane.lab.readers import read_session
 from wane.lab.replaying.engine import Job
 from wane.lab.replaying.replay import Replay, Subject, replay
 from wane.lab.session import RecordedSession
-from wane.strategies.base import Settings, Strategy
+from wane.strategies.base import Strategy, StrategySettings
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
@@ -68,7 +68,7 @@ class OwnJob(Job):
     """A replay of a strategy that only a program here has, so that the registry does not know it."""
 
     @abstractmethod
-    def start(self, subject: Subject, settings: Settings) -> Strategy:
+    def start(self, subject: Subject, settings: StrategySettings) -> Strategy:
         """Return the strategy for a session; the settings have the session's overhead."""
 
     def run(self, subject: Subject) -> Replay:

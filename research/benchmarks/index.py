@@ -30,8 +30,8 @@ from policy import (
 from wane import Policy
 from wane.lab.replaying.engine import Job
 from wane.lab.replaying.replay import Pricing, Subject
-from wane.strategies.base import Settings, Strategy
-from wane.strategies.evicted import Evicted, Line
+from wane.strategies.base import Strategy, StrategySettings
+from wane.strategies.evicted import Evicted, IndexLine
 from wane.strategies.window import WindowStrategy
 
 SHARES = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05)
@@ -41,7 +41,7 @@ RIVALS = ("truncate", "compact")
 class RandomNames(Evicted):
     """An index of evicted names, drawn at random."""
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[IndexLine]:
         lines = [line for line in super().lines() if line.heading == "Names"]
         Random(len(lines)).shuffle(lines)
         return lines
@@ -51,7 +51,7 @@ class RandomNames(Evicted):
 class RandomJob(OwnJob):
     """A replay of the default policy with an index of random names."""
 
-    def start(self, subject: Subject, settings: Settings) -> Strategy:  # noqa: ARG002 - for any session
+    def start(self, subject: Subject, settings: StrategySettings) -> Strategy:  # noqa: ARG002 - for any session
         strategy = WindowStrategy("random names", settings, settings.policy)
         strategy._evicted = RandomNames()
         return strategy
@@ -62,7 +62,7 @@ class RandomContender(Contender):
     """The default policy with an index of random names."""
 
     def job(self, subject: int, budget: int, pricing: Pricing) -> Job:
-        settings = Settings(budget, policy=self.policy, annotate="infer")
+        settings = StrategySettings(budget, policy=self.policy, annotate="infer")
         return RandomJob(subject, self.strategy, settings, pricing, label=self.name)
 
 

@@ -21,14 +21,14 @@ from policy import PRICES, count_sessions
 from wane import Policy
 from wane.core import ContextWindow, EpisodeType, Item, Kind, Mark
 from wane.core.policy import MAX_BUDGET
-from wane.inference import Annotator, Limits
+from wane.inference import Annotator, EpisodeBounds
 from wane.lab.counting import count
 from wane.lab.replaying.engine import Job
 from wane.lab.replaying.replay import Pricing, Subject
-from wane.strategies.base import Settings, Strategy
+from wane.strategies.base import Strategy, StrategySettings
 from wane.strategies.window import WindowStrategy
 from wane.tools.judgement import Judgement
-from wane.tools.plans import IN_PROGRESS, Plan
+from wane.tools.plans import IN_PROGRESS, AgentPlan
 
 AGENTS = ("claude-code", "codex", "copilot-cli", "pi", "terminal-bench-2")
 BUDGETS = (80_000, 120_000)
@@ -43,7 +43,7 @@ COLUMNS = (
 class BoundedByPlan(Annotator):
     """Ends the open episode when the entry in progress of the agent's plan changes, or none is left in progress."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: EpisodeBounds | None = None) -> None:
         super().__init__(limits)
         self._bound = ""
 
@@ -57,7 +57,7 @@ class BoundedByPlan(Annotator):
 class TasksOfPlan(BoundedByPlan):
     """Makes a task (R17) of the current entry. The task is abandoned if the entry is given up while current."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: EpisodeBounds | None = None) -> None:
         super().__init__(limits)
         self._task = ""
         self._tasks = 0
@@ -85,8 +85,8 @@ class BoundedJob(OwnJob):
 
     annotator: ClassVar[type[Annotator]] = BoundedByPlan
 
-    def start(self, subject: Subject, settings: Settings) -> Strategy:  # noqa: ARG002 - for any session
-        return WindowStrategy("cwl", settings, settings.policy, self.annotator(Limits.of(settings.budget)))
+    def start(self, subject: Subject, settings: StrategySettings) -> Strategy:  # noqa: ARG002 - for any session
+        return WindowStrategy("cwl", settings, settings.policy, self.annotator(EpisodeBounds.of(settings.budget)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ WAYS: Mapping[str, type[Job]] = {"inferred": Job, "bounded by the plan": Bounded
 
 def fates(subject: Subject) -> Counter[str]:
     """Return the number of entries in a session's plans, and of those with each fate."""
-    plan = Plan()
+    plan = AgentPlan()
     fate: dict[str, str] = {}
     totals: Counter[str] = Counter()
     for part in subject.material.session.parts:
@@ -157,7 +157,7 @@ def table(subjects: Sequence[Subject], budget: int) -> None:
     pricing = Pricing.of(PRICES[0])
 
     def jobs(kind: type[Job], number: int, policy: Policy) -> list[Job]:
-        return [kind(number, "cwl", Settings(budget, policy=policy, annotate="infer"), pricing)]
+        return [kind(number, "cwl", StrategySettings(budget, policy=policy, annotate="infer"), pricing)]
 
     curves = curves_of(subjects, {way: partial(jobs, kind) for way, kind in WAYS.items()})
     print(f"\n### τ = {budget:,}, {PRICES[0]}, {count_sessions(subjects)}\n")

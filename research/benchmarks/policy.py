@@ -25,7 +25,7 @@ from wane.lab.readers import join
 from wane.lab.replaying.engine import Job, Processes
 from wane.lab.replaying.over import REASONS
 from wane.lab.replaying.replay import Pricing, Subject
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 
 BUDGETS = (50_000, 80_000, 120_000)
 PRICES = ("anthropic:claude-sonnet-4-5", "openai:gpt-5.2")
@@ -49,7 +49,7 @@ class Contender:
     bound: Bound | None = None
 
     def job(self, subject: int, budget: int, pricing: Pricing) -> Job:
-        settings = Settings(budget, policy=self.policy, low_water=self.low_water, annotate="infer")
+        settings = StrategySettings(budget, policy=self.policy, low_water=self.low_water, annotate="infer")
         if self.bound is not None:
             return BoundJob(subject, self.strategy, settings, pricing, label=self.name, bound=self.bound)
         return Job(subject, self.strategy, settings, pricing, label=self.name)

@@ -23,7 +23,7 @@ from wane import Policy
 from wane.lab.counting import count
 from wane.lab.replaying.engine import Job
 from wane.lab.replaying.replay import Pricing, Subject
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane_research.bench.running import code_digest
 
 BUDGETS = (30_000, 50_000, 80_000, 120_000)
@@ -45,7 +45,7 @@ class Contender:
     bound: Bound | None = None
 
     def job(self, budget: int, window: int | None, pricing: Pricing) -> Job:
-        settings = Settings(budget, policy=self.policy, annotate="infer", window=window)
+        settings = StrategySettings(budget, policy=self.policy, annotate="infer", window=window)
         if self.bound is not None:
             return BoundJob(0, self.strategy, settings, pricing, bound=self.bound)
         return Job(0, self.strategy, settings, pricing)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from frame import parser, recorded_sessions, table_head, table_row
-from wane.agent.config import Settings as AgentSettings
+from wane.agent.config import AgentSettings as AgentSettings
 from wane.agent.session import AgentSession, Outcome, SessionConfig
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
@@ -34,7 +34,7 @@ from wane.scripted.calls import act, edit, end, explore, read, shell
 from wane.scripted.demo.model import ScriptedModel
 from wane.scripted.repository import python_for_commands
 from wane.scripted.sight import Heard
-from wane.scripted.witness import Tally, Witness
+from wane.scripted.witness import RequestWitness, Tally
 from wane.testing import Call, Reply, Request
 from wane_research.closed_loop.play import Owner
 from wane_research.closed_loop.sight import Sight
@@ -195,7 +195,7 @@ def play(case: Case, *, pairs: int, budget: int, seed: int) -> tuple[Tally, Coun
     world = make_world(seed, areas=8, modules=5, file_tokens=int(budget * FILE_SHARE))
     modules = {path: module.quota for path, module in world.modules.items()}
     tasks = list(make_tasks(seed, pairs, case.gap, case.needed, modules))
-    counts, witness = Counts(), Witness(budget)
+    counts, witness = Counts(), RequestWitness(budget)
     mind = Mind(case.way, counts)
 
     async def answer(request: Request) -> Reply:
@@ -210,7 +210,9 @@ def play(case: Case, *, pairs: int, budget: int, seed: int) -> tuple[Tally, Coun
     return witness.tally, counts
 
 
-async def _work(session: AgentSession, owner: Owner, tasks: Sequence[Task], witness: Witness, counts: Counts) -> None:
+async def _work(
+    session: AgentSession, owner: Owner, tasks: Sequence[Task], witness: RequestWitness, counts: Counts
+) -> None:
     for task in tasks:
         witness.turns.append(task.prompt)
         turn = await session.run(task.prompt)

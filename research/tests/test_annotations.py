@@ -10,7 +10,7 @@ import pytest
 
 from tests.lab.tales import Tale
 from wane.core import Level
-from wane.lab.session import Compaction, Eviction, EvictionStep
+from wane.lab.session import Compaction, EvictionStep, RecordedEviction
 from wane_research.annotations import Annotations, annotations_of, read_again
 
 
@@ -47,7 +47,7 @@ class Story:
     def evict(self, *removed: int, level: Level = Level.ARTIFACT, overflowed: bool = False) -> Story:
         step = EvictionStep(level.value, removed, 10 * len(removed))
         here = len(self.tale.session.parts)
-        self.tale.session.evictions.append(Eviction(here, removed, 100, 50, None, (step,), 60, overflowed))
+        self.tale.session.evictions.append(RecordedEviction(here, removed, 100, 50, None, (step,), 60, overflowed))
         return self
 
     @property

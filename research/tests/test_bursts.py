@@ -10,7 +10,7 @@ from finer_dependencies import Declared, DeclaredJob, Edges, bursts, mistaken
 from tests.lab.tales import AUTOMATIC, Tale
 from wane import Policy
 from wane.lab.replaying.replay import Subject
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane.strategies.window import WindowStrategy
 
 POLICY = Policy(low_water=0.1, guard=0.0, index_share=0)
@@ -48,7 +48,7 @@ def test_wrong_dependencies_are_drawn_the_same_and_grow_with_their_share() -> No
 )
 def test_what_is_declared_stays_while_the_act_does(edges: Edges, visible: list[int]) -> None:
     tale = subject()
-    strategy = WindowStrategy("cwl", Settings(440), replace(POLICY, overflow="surface"), Declared(tale, edges))
+    strategy = WindowStrategy("cwl", StrategySettings(440), replace(POLICY, overflow="surface"), Declared(tale, edges))
     for item, part in zip(tale.material.items[:9], tale.material.session.parts, strict=False):
         strategy.add(item, part)
     strategy.fit()
@@ -57,7 +57,7 @@ def test_what_is_declared_stays_while_the_act_does(edges: Edges, visible: list[i
 
 def test_a_replay_of_it_keeps_pairs_whole() -> None:
     for edges in ("none", "whole", "only"):
-        job = DeclaredJob(0, "cwl", Settings(4_000, policy=POLICY), AUTOMATIC, edges=edges)
+        job = DeclaredJob(0, "cwl", StrategySettings(4_000, policy=POLICY), AUTOMATIC, edges=edges)
         totals = job.run(subject()).totals
         assert totals.passes
         assert totals.loss.invalid_pairs == 0

@@ -11,7 +11,7 @@ from wane.core.errors import ConfigError
 from wane.formats.base import Part
 from wane.lab.readers import read_session
 from wane.lab.replaying.recorded import RecordedViews
-from wane.lab.session import Compaction, Eviction, ModelCall, RecordedSession, Usage
+from wane.lab.session import CallUsage, Compaction, ModelCall, RecordedEviction, RecordedSession
 from wane_research.validation import Validation, ValidationRow, drops_reasoning, validate
 
 RULES = CacheRules("test", minimum=100, lifetime=300, breakpoints=4, charges_writes=True)
@@ -24,7 +24,7 @@ def session(reads: list[int], *, step: float = 10, compacted: bool = False) -> R
     for number, read in enumerate(reads):
         made.parts += [Part(Kind.USER, f"turn {number} " * 20), Part(Kind.TEXT, f"answer {number} " * 20)]
         first = len(made.parts) - 1
-        usage = Usage(0, read, 1000 + 3000 * number - read)
+        usage = CallUsage(0, read, 1000 + 3000 * number - read)
         made.calls.append(ModelCall(first, first + 1, usage, at=number * step, model="claude-opus-4-6"))
     made.messages = list(range(len(made.parts)))
     if compacted:
@@ -66,7 +66,7 @@ def test_a_compaction_leaves_the_head() -> None:
 
 def test_a_pass_leaves_what_it_did_not_remove() -> None:
     made = session([0] * 5)
-    made.evictions = [Eviction(7, (5,), 0, 0), Eviction(4, (1, 2), 0, 0)]
+    made.evictions = [RecordedEviction(7, (5,), 0, 0), RecordedEviction(4, (1, 2), 0, 0)]
     views = RecordedViews(made, [part.kind for part in made.parts])
     assert [views.of(call) for call in made.calls] == [[0], [0, 1, 2], [0, 3, 4], [0, 3, 4, 6], [0, 3, 4, 6, 7, 8]]
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from wane.core import RECALL, ContextWindow, Episode, Kind
 from wane.core.errors import UnknownEpisodeError
 from wane.formats.base import Part, readable
-from wane.search import MOST_IN_A_TEXT, Match, SearchResult, search
+from wane.search import MOST_IN_A_TEXT, SearchResult, TextMatches, search
 
 RECALL_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -206,7 +206,7 @@ class Archive:
         # A format may give a signature as a part of its own, without text.
         return [readable(part) for part in parts if part.text or part.kind in (Kind.CALL, Kind.RESULT)]
 
-    def _location(self, match: Match, *, visible: bool) -> str:
+    def _location(self, match: TextMatches, *, visible: bool) -> str:
         """Say where an item is, and how to read on around it."""
         index = match.index
         details = [f"Message {self.message(index) + 1} of {self.messages}", self._role(index)]
@@ -237,7 +237,7 @@ class Archive:
                 return f"result of `{call.tool}` {_short(call.arguments or '')}".rstrip()
         return "result"
 
-    def _offset(self, episode: Episode, match: Match) -> int:
+    def _offset(self, episode: Episode, match: TextMatches) -> int:
         """Return the position of a match in the text that a recall of its episode returns."""
         blocks = self._blocks(index for index in _members(episode) if index <= match.index)
         before = sum(len(block) + 2 for block in blocks[:-1])
@@ -319,7 +319,7 @@ def _nothing(pattern: str, result: SearchResult, offset: int) -> str:
     return f"Nothing matches {_json(pattern)} {where}, with or without case.{plain} Try a shorter text."
 
 
-def _excerpt(text: str, match: Match, size: int) -> str:
+def _excerpt(text: str, match: TextMatches, size: int) -> str:
     """Return a match with its surroundings, in whole lines if they are short enough."""
     size = min(_EXCERPT, size)
     room = max(0, size - (match.stop - match.start))

@@ -27,7 +27,7 @@ _ANY_CASE: Final = "(?i)"
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class TextMatches:
     """The matches of a pattern in one text.
 
     Attributes:
@@ -60,7 +60,7 @@ class SearchResult:
     complete: bool = True
     _matcher: _Matcher | None = field(default=None, repr=False, compare=False)
 
-    def matches(self, texts: Sequence[str], start: int = 0, stop: int | None = None) -> list[Match]:
+    def matches(self, texts: Sequence[str], start: int = 0, stop: int | None = None) -> list[TextMatches]:
         """Return the matches in some of the texts that have one.
 
         Args:
@@ -161,10 +161,10 @@ class _Matcher:
                 indexes.append(index)
         return SearchResult(tuple(indexes), self._plain or "", self._any_case, steps >= 0, self)
 
-    def matches(self, index: int, text: str) -> Match:
+    def matches(self, index: int, text: str) -> TextMatches:
         """Return the matches in a text that has one."""
         spans = list(self._spans(text))
-        return Match(index, *spans[0], len(spans))
+        return TextMatches(index, *spans[0], len(spans))
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield the matches that are not empty, in characters."""

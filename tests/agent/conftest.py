@@ -13,7 +13,7 @@ from pydantic_ai.messages import ModelMessage
 
 from tests.agent.provider import WAYS, Serve, serve
 from tests.receipts import verify_all
-from wane.agent.config import Settings
+from wane.agent.config import AgentSettings
 from wane.agent.opening import SessionConfig
 from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.journal import SessionStore
@@ -74,7 +74,7 @@ def serve_model(request: pytest.FixtureRequest) -> Serve:
 def config(directory: Path, model: object, *, keep: bool = True, **settings: object) -> SessionConfig:
     """What a session in a repository needs to know: its journal beside it, and no questions asked."""
     store = SessionStore(directory.parent / "sessions") if keep else None
-    return SessionConfig(directory, Settings(model=model, yolo=True).replace(**settings), store)  # type: ignore[arg-type]
+    return SessionConfig(directory, AgentSettings(model=model, yolo=True).replace(**settings), store)  # type: ignore[arg-type]
 
 
 def dump_messages(messages: list[ModelMessage]) -> list[object]:

@@ -13,7 +13,7 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
-from wane.agent.config import Settings
+from wane.agent.config import AgentSettings
 from wane.agent.session import AgentSession, SessionConfig
 from wane.core.errors import SessionNotFoundError
 from wane.journal import SessionStore
@@ -23,7 +23,7 @@ BUDGET = 6_000
 
 
 def config(url: str, project: Path, sessions: Path) -> SessionConfig:
-    settings = Settings(model=openai_chat_model(url, "gpt-4.1", 0), budget=BUDGET, yolo=True)
+    settings = AgentSettings(model=openai_chat_model(url, "gpt-4.1", 0), budget=BUDGET, yolo=True)
     return SessionConfig(project, settings, SessionStore(sessions))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from wane.agent.config import Settings, load_settings, project_file, user_file
+from wane.agent.config import AgentSettings, load_settings, project_file, user_file
 from wane.agent.options import AgentOptions
 from wane.conversation import ContextSettings
 from wane.core import Policy
@@ -35,7 +35,7 @@ class Places:
         path.write_text(text)
         return path
 
-    def load(self, **options: Any) -> Settings:
+    def load(self, **options: Any) -> AgentSettings:
         return load_settings(AgentOptions(**{"cwd": self.cwd, **options}), self.environ)
 
 
@@ -45,12 +45,12 @@ def places(tmp_path: Path) -> Places:
 
 
 def test_flags_before_project_before_user_before_defaults(places: Places) -> None:
-    assert places.load() == Settings()
+    assert places.load() == AgentSettings()
     places.user('model = "a:user"\nbudget = "10k"\nrecall = false\nyolo = true\n')
     project = 'remind_at = 0.5\nbudget = 20000\npolicy = "paper"\nannotate = "infer"\n'
     (places.cwd.parent / ".wane.toml").write_text(project)
     context = ContextSettings(policy=Policy.paper(), recall=False, annotate="infer", remind_at=0.5)
-    assert places.load(model="a:flag") == Settings(model="a:flag", budget=20_000, context=context, yolo=True)
+    assert places.load(model="a:flag") == AgentSettings(model="a:flag", budget=20_000, context=context, yolo=True)
     assert places.load(annotate="model").context.annotate == "model"
 
 

@@ -30,7 +30,15 @@ from wane.agent.opening import prepare
 from wane.agent.repositories import RepositoryGuard
 from wane.agent.sandbox import wall
 from wane.agent.sandbox.filters import MACHINES, build_filter
-from wane.agent.sandbox.wall import OUTPUT, PROCESSES, Kind, Sandbox, find_sandbox, specify_command, supervisor_argv
+from wane.agent.sandbox.wall import (
+    OUTPUT,
+    PROCESSES,
+    Confinement,
+    Sandbox,
+    find_sandbox,
+    specify_command,
+    supervisor_argv,
+)
 from wane.agent.tools import shell as shell_tool
 from wane.core.errors import ConfigError
 from wane.testing import Reply
@@ -54,7 +62,7 @@ def directory(tmp_path: Path) -> Path:
 @pytest.fixture(params=["bubblewrap", "bubblewrap without /proc", "bubblewrap without Landlock", "Landlock"])
 def sandbox(request: pytest.FixtureRequest, directory: Path) -> Sandbox:
     """Each sandbox that this machine has."""
-    none = Sandbox(Kind.NONE, Path(os.path.realpath(directory)))
+    none = Sandbox(Confinement.NONE, Path(os.path.realpath(directory)))
     for candidate in wall._candidates(none, os.environ):
         name = candidate.kind.value if candidate.has_proc else f"{candidate.kind} without /proc"
         name = name if candidate.version else f"{name} without Landlock"
@@ -238,7 +246,7 @@ def test_settings_of_a_repository_start_nothing(name: str, sandbox: Sandbox, dir
     assert trace.exists(), "without the sandbox Git starts it"
     subprocess.run(["git", "config", setting, told], cwd=directory, check=True)
     assert "started-by-settings" in run_freely(directory, line)
-    if sandbox.kind is Kind.LANDLOCK:
+    if sandbox.kind is Confinement.LANDLOCK:
         pytest.skip("Landlock hides no settings")
     assert "started-by-settings" not in run_confined(sandbox, line, is_inert=RepositoryGuard(directory, os.environ))
 
@@ -256,15 +264,15 @@ def test_secrets_below_are_hidden(sandbox: Sandbox, directory: Path) -> None:
     (directory / ".env.example").write_text("mark-of-an-example\n")
     line = "cat .env deploy/.e* */*.key secrets.yaml; grep -r mark-of . ; ls -A"
     told = run_confined(sandbox, line)
-    assert ("mark-of-a-secret" in told) is (sandbox.kind is Kind.LANDLOCK)
+    assert ("mark-of-a-secret" in told) is (sandbox.kind is Confinement.LANDLOCK)
     assert "mark-of-an-example" in told
     assert ".env\n" in told, "its name is shown"
-    assert ("Permission denied" in told) is (sandbox.kind is not Kind.LANDLOCK)
+    assert ("Permission denied" in told) is (sandbox.kind is not Confinement.LANDLOCK)
 
 
 @pytest.mark.parametrize("name", ["sub/.git/config", "sub/.git/config.bak", "sub/.git/credentials", "b.git/config"])
 def test_passwords_of_other_repositories_are_hidden(name: str, sandbox: Sandbox, directory: Path) -> None:
-    if sandbox.kind is Kind.LANDLOCK:
+    if sandbox.kind is Confinement.LANDLOCK:
         pytest.skip("Landlock hides no file below the directory")
     (directory / "b.git" / "objects").mkdir(parents=True)
     (directory / "b.git" / "HEAD").touch()
@@ -280,7 +288,7 @@ def test_what_git_tracks_is_not_hidden(sandbox: Sandbox, directory: Path) -> Non
     (directory / "server.key").write_text("mark-of-another\n")
     assert "mark-of-a-secret" in run_confined(sandbox, "cat keys/server.key")
     assert " M " not in run_confined(sandbox, "git status --short; git diff")
-    if sandbox.kind is not Kind.LANDLOCK:
+    if sandbox.kind is not Confinement.LANDLOCK:
         assert "mark-of-another" not in run_confined(sandbox, "cat server.key")
 
 
@@ -407,7 +415,7 @@ def test_processes_are_limited_whichever_shell_runs_the_line(sandbox: Sandbox) -
     # bash calls the limit `-u`, dash `-p`, which is another one in bash.
     (limit,) = run_confined(sandbox, "ulimit -u 2>/dev/null || ulimit -p").splitlines()
     assert limit.isdigit()
-    assert int(limit) == PROCESSES or sandbox.kind is Kind.LANDLOCK
+    assert int(limit) == PROCESSES or sandbox.kind is Confinement.LANDLOCK
 
 
 def test_git_reads_without_the_users_settings(sandbox: Sandbox, directory: Path) -> None:
@@ -457,11 +465,11 @@ def test_passwords_that_git_keeps_are_hidden(sandbox: Sandbox, directory: Path) 
         (folder / "config").write_text(f"[remote]\nurl = {PASSWORD}\n")
     line = "cat .git/config; grep -r mark .git; git remote -v"
     assert "mark-of-a-password" in run_freely(directory, line)
-    assert ("mark-of-a-password" in run_confined(sandbox, line)) is (sandbox.kind is Kind.LANDLOCK)
+    assert ("mark-of-a-password" in run_confined(sandbox, line)) is (sandbox.kind is Confinement.LANDLOCK)
 
 
 def test_a_pipe_in_the_directory_is_not_emptied(sandbox: Sandbox, directory: Path) -> None:
-    if sandbox.kind is Kind.LANDLOCK:
+    if sandbox.kind is Confinement.LANDLOCK:
         pytest.skip("Landlock cannot forbid a file below a directory that it allows")
     (directory / "sub").mkdir()
     os.mkfifo(directory / "sub" / "pipe")
@@ -569,7 +577,7 @@ def test_an_allowed_command_cannot_read_the_environment_of_the_chat(hides: bool)
 
 
 def test_what_was_allowed_writes_below_alone(sandbox: Sandbox, directory: Path) -> None:
-    if sandbox.kind is Kind.LANDLOCK:
+    if sandbox.kind is Confinement.LANDLOCK:
         pytest.skip("Landlock confines what reads alone")
     holding = replace(sandbox, holds_allowed=True)
     line = "echo x > made; echo x > ../outside/made; cat ../outside/secret"
@@ -586,7 +594,7 @@ def test_what_was_allowed_writes_below_alone(sandbox: Sandbox, directory: Path) 
 def test_what_was_allowed_has_the_network_as_chosen(
     network: bool, sandbox: Sandbox, directory: Path, listener: socket.socket
 ) -> None:
-    if sandbox.kind is Kind.LANDLOCK:
+    if sandbox.kind is Confinement.LANDLOCK:
         pytest.skip("Landlock confines what reads alone")
     holding = replace(sandbox, holds_allowed=True, network=network)
     line = f"bash -c 'echo x > /dev/tcp/127.0.0.1/{listener.getsockname()[1]}'"
@@ -683,7 +691,7 @@ def test_a_filter_is_a_row_of_steps(machine: str, landlock: int | None) -> None:
 def test_the_profile_of_macos_allows_what_is_named_alone(tmp_path: Path) -> None:
     work = Path(os.path.realpath(tmp_path)) / 'with "quotes" and \\'
     work.mkdir()
-    sandbox = Sandbox(Kind.SEATBELT, work, program="/usr/bin/sandbox-exec")
+    sandbox = Sandbox(Confinement.SEATBELT, work, program="/usr/bin/sandbox-exec")
     spec = sandbox.specification("ls", {"PATH": "/usr/bin"}, str(tmp_path))
     program, flag, profile, *command = spec["argv"]
     assert (program, flag, command) == ("/usr/bin/sandbox-exec", "-p", ["/bin/sh", "-c", "ls"])

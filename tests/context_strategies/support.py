@@ -10,7 +10,7 @@ from tests.lives import turns_of
 from tests.oracle import assistant_messages, in_force
 from wane.core import Item, Kind, chars
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute, SummaryNeeded
+from wane.strategies.base import Fitted, Slot, Strategy, StrategySettings, Substitute, SummaryNeeded
 from wane.strategies.clear_tools import write_mask
 from wane.strategies.registry import get_strategy
 
@@ -42,7 +42,7 @@ class Life:
 
     name: str
     items: list[Item]
-    settings: Settings
+    settings: StrategySettings
     strategy: Strategy
     sights: list[Sight] = field(default_factory=list)
 
@@ -52,7 +52,7 @@ class Life:
         )
 
 
-def live(name: str, items: Sequence[Item], settings: Settings, strategy: Strategy | None = None) -> Life:
+def live(name: str, items: Sequence[Item], settings: StrategySettings, strategy: Strategy | None = None) -> Life:
     """Feed a history to a strategy, with a `fit` before every model call and one at the end."""
     life = Life(name, list(items), settings, strategy or get_strategy(name, settings))
     known = 0

@@ -22,7 +22,7 @@ from tests.context_strategies.support import (
 )
 from tests.strategies import budgets, histories, often, times
 from wane.core import Item, Kind, Policy
-from wane.strategies.base import Resumable, Settings
+from wane.strategies.base import Resumable, StrategySettings
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
 
 EVERY: tuple[Rule, ...] = (rules.in_order, rules.calls_paired)
@@ -55,9 +55,9 @@ OURS: dict[str, tuple[Rule, ...]] = {
 
 
 @st.composite
-def cases(draw: st.DrawFn, strategy: st.SearchStrategy[list[Item]]) -> tuple[list[Item], Settings]:
+def cases(draw: st.DrawFn, strategy: st.SearchStrategy[list[Item]]) -> tuple[list[Item], StrategySettings]:
     items = draw(strategy)
-    settings = Settings(
+    settings = StrategySettings(
         budget=draw(budgets(items, Policy.paper())),
         overhead=draw(st.sampled_from((0, 0, 5, 60))),
         low_water=draw(st.sampled_from((None, None, 1.0, 0.7, 0.3))),
@@ -97,7 +97,7 @@ def test_the_contract_covers_every_strategy() -> None:
 @pytest.mark.parametrize("name", STRATEGY_NAMES)
 @times(0.7)
 @given(case=cases(histories()))
-def test_ours_keep_every_rule(name: str, case: tuple[list[Item], Settings]) -> None:
+def test_ours_keep_every_rule(name: str, case: tuple[list[Item], StrategySettings]) -> None:
     life = live(name, *case)
     for rule in (*EVERY, *OURS[name]):
         assert not broken(life, rule), rule.__name__
@@ -108,11 +108,11 @@ def test_ours_keep_every_rule(name: str, case: tuple[list[Item], Settings]) -> N
 @pytest.mark.parametrize("name", STRATEGY_NAMES)
 @times(0.4)
 @given(case=cases(answered_histories()))
-def test_views_depend_on_nothing_but_what_has_happened(name: str, case: tuple[list[Item], Settings]) -> None:
+def test_views_depend_on_nothing_but_what_has_happened(name: str, case: tuple[list[Item], StrategySettings]) -> None:
     views_depend_on_the_past_alone(name, *case)
 
 
-def views_depend_on_the_past_alone(name: str, items: list[Item], settings: Settings) -> None:
+def views_depend_on_the_past_alone(name: str, items: list[Item], settings: StrategySettings) -> None:
     """Deterministic, and never looking ahead: another future changes no view before it."""
     life = live(name, items, settings)
     assert live(name, items, settings).sights == life.sights
@@ -125,11 +125,11 @@ def views_depend_on_the_past_alone(name: str, items: list[Item], settings: Setti
 @pytest.mark.parametrize("name", STRATEGY_NAMES)
 @times(0.4)
 @given(case=cases(answered_histories()))
-def test_asking_again_changes_nothing(name: str, case: tuple[list[Item], Settings]) -> None:
+def test_asking_again_changes_nothing(name: str, case: tuple[list[Item], StrategySettings]) -> None:
     asking_again_changes_nothing(name, *case)
 
 
-def asking_again_changes_nothing(name: str, items: list[Item], settings: Settings) -> None:
+def asking_again_changes_nothing(name: str, items: list[Item], settings: StrategySettings) -> None:
     life = live(name, items, settings)
     again = look(life.strategy, len(life.items))
     assert (again.view, again.ran, again.asked) == (life.sights[-1].view, False, None)
@@ -144,7 +144,7 @@ def test_nothing_goes_while_all_fits(name: str, items: list[Item]) -> None:
 
 
 def nothing_goes_while_all_fits(name: str, items: list[Item]) -> None:
-    settings = Settings(budget=10 + sum(item.tokens for item in items), overhead=10)
+    settings = StrategySettings(budget=10 + sum(item.tokens for item in items), overhead=10)
     life = live(name, items, settings)
     assert [sight.view for sight in life.sights] == [list(range(sight.known)) for sight in life.sights]
     assert not any(sight.ran for sight in life.sights)
@@ -153,7 +153,7 @@ def nothing_goes_while_all_fits(name: str, items: list[Item]) -> None:
 RESUMABLE = tuple(name for name in STRATEGY_NAMES if name not in ("paper", "cwl"))
 
 
-def told_of(name: str, items: list[Item], settings: Settings) -> Resumable:
+def told_of(name: str, items: list[Item], settings: StrategySettings) -> Resumable:
     """A new strategy that knows the items, and has done nothing."""
     revived = get_strategy(name, replace(settings, budget=10**9))
     assert isinstance(revived, Resumable)
@@ -166,7 +166,7 @@ def told_of(name: str, items: list[Item], settings: Settings) -> Resumable:
 @pytest.mark.parametrize("name", RESUMABLE)
 @times(0.7)
 @given(case=cases(histories()))
-def test_what_was_done_can_be_done_again(name: str, case: tuple[list[Item], Settings]) -> None:
+def test_what_was_done_can_be_done_again(name: str, case: tuple[list[Item], StrategySettings]) -> None:
     items, settings = case
     life = live(name, items, settings)
     assert isinstance(life.strategy, Resumable)
@@ -185,7 +185,9 @@ def test_what_was_done_can_be_done_again(name: str, case: tuple[list[Item], Sett
 @pytest.mark.parametrize("name", RESUMABLE)
 @times(0.7)
 @given(case=cases(histories()))
-def test_what_stands_brings_a_new_strategy_to_where_it_was(name: str, case: tuple[list[Item], Settings]) -> None:
+def test_what_stands_brings_a_new_strategy_to_where_it_was(
+    name: str, case: tuple[list[Item], StrategySettings]
+) -> None:
     items, settings = case
     life = live(name, items, settings)
     assert isinstance(life.strategy, Resumable)
@@ -200,7 +202,7 @@ def test_what_stands_brings_a_new_strategy_to_where_it_was(name: str, case: tupl
 
 @times(0.7)
 @given(case=cases(histories()))
-def test_a_summary_is_written_of_what_the_model_saw_last(case: tuple[list[Item], Settings]) -> None:
+def test_a_summary_is_written_of_what_the_model_saw_last(case: tuple[list[Item], StrategySettings]) -> None:
     life = live("compact", *case)
     before = life.sights[0]
     for sight in life.sights[1:]:
@@ -213,7 +215,7 @@ def test_a_summary_is_written_of_what_the_model_saw_last(case: tuple[list[Item],
 
 @times(0.7)
 @given(case=cases(histories()))
-def test_clearing_stops_only_when_nothing_more_may_be_cleared(case: tuple[list[Item], Settings]) -> None:
+def test_clearing_stops_only_when_nothing_more_may_be_cleared(case: tuple[list[Item], StrategySettings]) -> None:
     life = live("clear-tools", *case)
     for sight in life.sights:
         results = [at for at in range(sight.known) if life.items[at].kind is Kind.RESULT]

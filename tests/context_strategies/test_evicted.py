@@ -18,7 +18,7 @@ from wane.core import ContextWindow, EvictedIndex, Item, Kind, Policy, chars
 from wane.core.errors import ConfigError
 from wane.core.room import share_of
 from wane.formats.base import Part
-from wane.strategies.base import Settings, Substitute
+from wane.strategies.base import StrategySettings, Substitute
 from wane.strategies.evicted import Evicted
 from wane.strategies.window import WindowStrategy
 
@@ -49,7 +49,7 @@ class Run:
         self.packs = packs
         self.items = scenario.items
         self.parts = contents(self.items, NAMES)
-        settings = Settings(scenario.budget, recall=recall)
+        settings = StrategySettings(scenario.budget, recall=recall)
         policy = replace(scenario.policy, index_share=share)
         self.strategy = WindowStrategy("cwl", settings, policy)
         self.views: list[list[Any]] = []
@@ -87,7 +87,7 @@ def test_packed_content_gives_the_same_index(scenario: Scenario, share: float) -
 def test_packed_content_takes_little_memory() -> None:
     sizes = []
     for packs in (False, True):
-        strategy = WindowStrategy("cwl", Settings(), Policy())
+        strategy = WindowStrategy("cwl", StrategySettings(), Policy())
         tracemalloc.start()
         for number in range(400):
             strategy.add(Item(Kind.TEXT, 250, message=number), Part(Kind.TEXT, f"src/file{number}.py " * 100))
@@ -206,7 +206,7 @@ def test_repeated_or_at_once_it_is_the_same(scenario: Scenario, share: float) ->
 def session(*, recall: bool = False, marked: bool = True, counter: Any = chars) -> WindowStrategy:
     """A session whose exploration and act have left the view."""
     policy = Policy(index_share=0.4, low_water=0.6, description_share=0.0)
-    strategy = WindowStrategy("cwl", Settings(300, recall=recall), policy, counter=counter)
+    strategy = WindowStrategy("cwl", StrategySettings(300, recall=recall), policy, counter=counter)
     calls = 0
 
     def take(kind: Kind, text: str = "", tokens: int = 40, **call: Any) -> None:
@@ -307,7 +307,7 @@ def test_the_paper_has_none() -> None:
 
 def places(kinds: str) -> list[int]:
     """Where the index would stand after each item: u user, r reasoning, t text, c call, o its result, n notice."""
-    strategy = WindowStrategy("cwl", Settings(), Policy())
+    strategy = WindowStrategy("cwl", StrategySettings(), Policy())
     by_letter = {
         "u": Kind.USER,
         "r": Kind.REASONING,

@@ -11,37 +11,37 @@ import pytest
 from tests.context_strategies.support import items_in_view, live, part_of, work
 from wane.core import Item, Kind, Standing, chars
 from wane.core.errors import HistoryError
-from wane.strategies.base import Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded
+from wane.strategies.base import Fitted, Resumable, Slot, StrategySettings, Substitute, SummaryNeeded
 from wane.strategies.clear_tools import PLACEHOLDER
 from wane.strategies.compact import INSTRUCTIONS, Compact
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
 from wane.strategies.summarised import PREFIX, Summarised
 
 
-def last(name: str, items: list[Item], settings: Settings) -> list[Slot]:
+def last(name: str, items: list[Item], settings: StrategySettings) -> list[Slot]:
     return live(name, items, settings).sights[-1].view
 
 
 def test_none_sends_everything() -> None:
     items = work((100,), (100,))
-    assert last("none", items, Settings(budget=1)) == list(range(len(items)))
+    assert last("none", items, StrategySettings(budget=1)) == list(range(len(items)))
 
 
 def test_truncation_cuts_to_the_limit_and_keeps_the_task() -> None:
     items = work((50,), (50,), (50,), (50,))  # 20 tokens of system and task, 55 a message
-    assert last("truncate", items, Settings(budget=200)) == [0, 1, *range(4, 10)]
-    assert last("truncate", items, Settings(budget=190, overhead=10)) == [0, 1, *range(6, 10)]
+    assert last("truncate", items, StrategySettings(budget=200)) == [0, 1, *range(4, 10)]
+    assert last("truncate", items, StrategySettings(budget=190, overhead=10)) == [0, 1, *range(6, 10)]
 
 
 def test_truncation_goes_down_to_low_water_where_one_is_set() -> None:
     items = work((50,), (50,), (50,), (50,))
-    assert last("truncate", items, Settings(budget=200, low_water=0.5)) == [0, 1, 8, 9]
+    assert last("truncate", items, StrategySettings(budget=200, low_water=0.5)) == [0, 1, 8, 9]
 
 
 def test_truncation_takes_later_turns_of_the_user_with_the_rest() -> None:
     items = [*work((50,)), Item(Kind.USER, 5, message=7), *work((50,), (50,))[2:]]
     renamed = [Item(i.kind, i.tokens, i.call_id, i.tool, i.arguments, n) for n, i in enumerate(items)]
-    assert last("truncate", renamed, Settings(budget=90)) == [0, 1, 7, 8]
+    assert last("truncate", renamed, StrategySettings(budget=90)) == [0, 1, 7, 8]
 
 
 @pytest.mark.parametrize("name", STRATEGY_NAMES)
@@ -54,7 +54,7 @@ def test_what_protects_system_items_protects_standing_notices(name: str) -> None
         for n, item in enumerate(work(*[(50,)] * 4)[2:])
     ]
     on = items.index(Item(Kind.NOTICE, 20, message=90, standing=mode))
-    life = live(name, items, Settings(budget=250))
+    life = live(name, items, StrategySettings(budget=250))
     assert all(on in sight.view for sight in life.sights if sight.known > on)
     items.append(Item(Kind.NOTICE, 21, message=190, standing=mode))
     off = len(items) - 1
@@ -62,7 +62,7 @@ def test_what_protects_system_items_protects_standing_notices(name: str) -> None
         replace(item, message=200 + n, call_id=item.call_id and f"c{item.call_id}")
         for n, item in enumerate(work(*[(50,)] * 8)[2:])
     ]
-    life = live(name, items, Settings(budget=250))
+    life = live(name, items, StrategySettings(budget=250))
     last = life.sights[-1].view
     assert off in last
     if name not in ("none", "clear-tools", "mask", "fold", "paper"):  # the last keeps unmarked work (R7)
@@ -71,7 +71,7 @@ def test_what_protects_system_items_protects_standing_notices(name: str) -> None
 
 def test_compaction_keeps_a_tail_and_puts_the_summary_after_the_system_items() -> None:
     items = work(*[(50,)] * 8)  # 460 tokens
-    strategy = Compact(Settings(budget=440))
+    strategy = Compact(StrategySettings(budget=440))
     for item in items:
         strategy.add(item, part_of(item))
     needed = strategy.fit()
@@ -83,7 +83,7 @@ def test_compaction_keeps_a_tail_and_puts_the_summary_after_the_system_items() -
 
 
 def test_a_summary_that_could_not_be_had_is_asked_for_again() -> None:
-    strategy = Compact(Settings(budget=100))
+    strategy = Compact(StrategySettings(budget=100))
     for item in work((50,), (50,)):
         strategy.add(item, part_of(item))
     assert isinstance(strategy.fit(), SummaryNeeded)
@@ -91,14 +91,14 @@ def test_a_summary_that_could_not_be_had_is_asked_for_again() -> None:
 
 
 def test_an_earlier_summary_goes_into_the_next() -> None:
-    life = live("compact", work(*[(60,)] * 12), Settings(budget=300))
+    life = live("compact", work(*[(60,)] * 12), StrategySettings(budget=300))
     assert sum(sight.asked is not None for sight in life.sights) >= 2
     assert all(sum(isinstance(slot, Substitute) for slot in sight.view) <= 1 for sight in life.sights)
 
 
 @pytest.mark.parametrize("summary", [3, 20])
 def test_the_tail_is_no_longer_than_there_is_room_for_beside_a_summary(summary: int) -> None:
-    strategy = Compact(Settings(budget=100, overhead=50))
+    strategy = Compact(StrategySettings(budget=100, overhead=50))
     items = [
         Item(Kind.USER, 5, message=0),
         *(Item(Kind.TEXT, tokens, message=number) for number, tokens in enumerate((40, 12, 5), start=1)),
@@ -118,7 +118,7 @@ def test_the_tail_is_no_longer_than_there_is_room_for_beside_a_summary(summary: 
 
 
 def test_a_summary_that_cannot_help_is_not_asked_for() -> None:
-    strategy = Compact(Settings(budget=100, overhead=90))
+    strategy = Compact(StrategySettings(budget=100, overhead=90))
     for item in work((5,), (5,), (5,), (5,), (5,)):
         strategy.add(item, part_of(item))
     assert isinstance(strategy.fit(), SummaryNeeded)
@@ -130,7 +130,7 @@ def test_a_summary_that_cannot_help_is_not_asked_for() -> None:
 
 def test_nobody_can_hand_in_a_summary_unasked() -> None:
     with pytest.raises(HistoryError, match="did not ask for a summary"):
-        Compact(Settings()).take_summary("x", 1)
+        Compact(StrategySettings()).take_summary("x", 1)
 
 
 def test_some_strategies_ask_for_summaries() -> None:
@@ -140,7 +140,7 @@ def test_some_strategies_ask_for_summaries() -> None:
 
 def test_clearing_keeps_the_latest_three_and_is_remembered() -> None:
     items = work(*[(100,)] * 6)
-    view = last("clear-tools", items, Settings(budget=500))
+    view = last("clear-tools", items, StrategySettings(budget=500))
     cleared = Substitute(PLACEHOLDER, chars(PLACEHOLDER), 3)
     assert view[3] == cleared
     assert [slot.index for slot in view if isinstance(slot, Substitute)] == [3, 5]
@@ -148,12 +148,12 @@ def test_clearing_keeps_the_latest_three_and_is_remembered() -> None:
 
 
 def test_clearing_stops_at_low_water_where_one_is_set() -> None:
-    view = last("clear-tools", work(*[(100,)] * 6), Settings(budget=600, low_water=0.9))
+    view = last("clear-tools", work(*[(100,)] * 6), StrategySettings(budget=600, low_water=0.9))
     assert [slot.index for slot in view if isinstance(slot, Substitute)] == [3, 5]
 
 
 def test_clearing_spares_the_latest_results_and_what_is_shorter_than_the_placeholder() -> None:
-    view = last("clear-tools", work((2,), (100, 100, 100, 100, 100)), Settings(budget=100))
+    view = last("clear-tools", work((2,), (100, 100, 100, 100, 100)), StrategySettings(budget=100))
     assert not [slot for slot in view if isinstance(slot, Substitute)]
 
 
@@ -171,7 +171,7 @@ def test_folding_leaves_the_branch_and_the_return_at_once() -> None:
         *(Item(Kind.REASONING, 5, message=6), Item(Kind.TEXT, 5, message=6)),
         *delimit(2, 6, action="end", description="it is in a.py"),
     ]
-    life = live("fold", items, Settings(budget=10**6))
+    life = live("fold", items, StrategySettings(budget=10**6))
     assert life.sights[-1].view == [0, 1, 2, 5, 6, 7, 8, 9]
     assert life.sights[-1].ran
 
@@ -184,8 +184,8 @@ def test_folding_waits_for_answers() -> None:
         *delimit(2, 4, action="end", description="none"),
     ]
     late = Item(Kind.RESULT, 9, "a", message=6)
-    assert last("fold", items, Settings()) == list(range(6))
-    assert last("fold", [*items, late], Settings()) == [0, 1, 2, 4, 5]
+    assert last("fold", items, StrategySettings()) == list(range(6))
+    assert last("fold", [*items, late], StrategySettings()) == [0, 1, 2, 4, 5]
 
 
 def test_folding_knows_inferred_episodes_by_their_last_text() -> None:
@@ -204,10 +204,10 @@ def test_folding_knows_inferred_episodes_by_their_last_text() -> None:
         *step(2, "edit", "a.py"),
         *step(3, "edit", "a.py"),
     ]
-    life = live("fold", items, Settings(annotate="infer"))
+    life = live("fold", items, StrategySettings(annotate="infer"))
     # The first text stands ahead of the first call and so of the episode; the last one ahead of the edit is in it.
     assert life.sights[-1].view == [0, 1, *range(7, 13)]
-    assert last("fold", items, Settings()) == list(range(13))
+    assert last("fold", items, StrategySettings()) == list(range(13))
 
 
 def test_clearing_spares_what_a_providers_own_tool_returned() -> None:
@@ -215,7 +215,7 @@ def test_clearing_spares_what_a_providers_own_tool_returned() -> None:
     for number in range(1, 7):
         items += [Item(Kind.CALL, 5, f"c{number}", "web_search", None, number)]
         items += [Item(Kind.RESULT, 100, f"c{number}", message=number), Item(Kind.TEXT, 5, message=number)]
-    assert last("clear-tools", items, Settings(budget=100)) == list(range(len(items)))
+    assert last("clear-tools", items, StrategySettings(budget=100)) == list(range(len(items)))
 
 
 @pytest.mark.parametrize("done", [{}, {"from": 1}, {"from": 99}, {"from": "0"}, {"cleared": [0]}, {"cleared": ["x"]}])
@@ -235,7 +235,7 @@ def test_what_was_done_to_another_history_is_refused(name: str, done: dict[str, 
 @pytest.mark.parametrize("name", ["truncate", "compact", "clear-tools", "fold"])
 def test_an_orphan_result_is_refused(name: str) -> None:
     with pytest.raises(HistoryError):
-        live(name, [Item(Kind.USER, 1), Item(Kind.RESULT, 1, "nobody")], Settings())
+        live(name, [Item(Kind.USER, 1), Item(Kind.RESULT, 1, "nobody")], StrategySettings())
 
 
 KEEPING = ("clear-tools", "mask", "fold", "paper", "cwl", "none")
@@ -267,7 +267,7 @@ def test_a_persons_answer_stays_with_its_call_as_it_was(name: str) -> None:
     start = delimit(1, 1, action="start", name="asked", type="expl")
     end = delimit(5, 5, action="end", description="asked")
     items = [Item(Kind.USER, 10, message=0), *start, *pair(3, person=True), *end, *long_work(10)]
-    assert {4, 5} <= set(last(name, items, Settings(budget=2_000)))
+    assert {4, 5} <= set(last(name, items, StrategySettings(budget=2_000)))
 
 
 @pytest.mark.parametrize("name", STRATEGY_NAMES)
@@ -277,12 +277,12 @@ def test_what_loaded_a_tool_stays_until_the_tool_is_withdrawn(name: str) -> None
     at = len(work_ahead)
     items = [*work_ahead, *pair(1_000, loads=("a", "b")), Item(Kind.USER, 5, message=1_010, withdraws=("a",))]
     items += long_work(1_100)
-    life = live(name, items, Settings(budget=2_500))
+    life = live(name, items, StrategySettings(budget=2_500))
     loading = {at, at + 1, at + 2}
     assert all(loading <= set(sight.view) for sight in life.sights if sight.known > at + 2)
     items += [Item(Kind.USER, 5, message=3_000, withdraws=("b",)), *long_work(3_100)]
     if name not in ("none", "fold", "clear-tools", "mask", "acon"):
-        assert not loading & set(last(name, items, Settings(budget=2_500)))
+        assert not loading & set(last(name, items, StrategySettings(budget=2_500)))
 
 
 @pytest.mark.parametrize("name", STRATEGY_NAMES)
@@ -297,7 +297,7 @@ def test_an_answer_that_begins_with_a_result_goes_on_with_the_one_of_its_call(na
             Item(Kind.TEXT, 10, message=number + 2, needs=(-1,)),
             Item(Kind.USER, 5, message=number + 3),
         ]
-    life = live(name, items, Settings(budget=500, annotate="infer"))
+    life = live(name, items, StrategySettings(budget=500, annotate="infer"))
     for sight in life.sights:
         there = set(items_in_view(sight.view))
         for call in range(2, min(sight.known, len(items)) - 2, 5):
@@ -310,7 +310,7 @@ def test_an_answer_that_begins_with_a_result_goes_on_with_the_one_of_its_call(na
 def test_a_summary_stands_ahead_of_what_loaded_a_tool(name: str) -> None:
     """Some providers demand that the user speaks first."""
     items = [Item(Kind.SYSTEM, 5, message=0), Item(Kind.USER, 10, message=1), *pair(2, loads=("a",)), *long_work(10)]
-    view = last(name, items, Settings(budget=2_000))
+    view = last(name, items, StrategySettings(budget=2_000))
     first = next(slot for slot in view if slot != 0)
     assert isinstance(first, Substitute) or items[first].kind is Kind.USER
     assert {2, 3, 4} <= set(view)

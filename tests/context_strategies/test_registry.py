@@ -14,7 +14,7 @@ from wane.conversation import ContextSettings
 from wane.core import Policy
 from wane.core.errors import ConfigError
 from wane.proxy.settings import StrategyName
-from wane.strategies.base import Settings, Strategy, Traits
+from wane.strategies.base import Strategy, StrategySettings, Traits
 from wane.strategies.registry import STRATEGY_NAMES, describe, get_strategy, traits
 from wane.strategies.window import WindowStrategy
 
@@ -42,18 +42,18 @@ def test_an_unknown_name_is_told_with_those_that_are_known(ask: object) -> None:
 @pytest.mark.parametrize("settings", [{"budget": 0}, {"budget": "80"}, {"low_water": 0}, {"overhead": -1}])
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
-        Settings(**settings)
+        StrategySettings(**settings)
 
 
-@pytest.mark.parametrize("settings", [Settings, ContextSettings])
-def test_a_budget_may_be_text(settings: Callable[..., Settings | ContextSettings]) -> None:
+@pytest.mark.parametrize("settings", [StrategySettings, ContextSettings])
+def test_a_budget_may_be_text(settings: Callable[..., StrategySettings | ContextSettings]) -> None:
     assert settings(budget="80k").budget == 80_000
     with pytest.raises(ConfigError, match="no unit"):
         settings(budget="80")
 
 
 def test_low_water_is_of_cwl_and_not_of_the_paper() -> None:
-    settings = Settings(policy=Policy(description_share=0.5), low_water=0.4)
+    settings = StrategySettings(policy=Policy(description_share=0.5), low_water=0.4)
     paper, cwl = get_strategy("paper", settings), get_strategy("cwl", settings)
     assert isinstance(paper, WindowStrategy)
     assert isinstance(cwl, WindowStrategy)

@@ -18,7 +18,7 @@ from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import ASSISTANT
 from wane.formats.base import Part
 from wane.strategies.acon import GUIDELINE, OBSERVATION, Acon
-from wane.strategies.base import Fitted, Resumable, Settings, Strategy, Substitute, SummaryNeeded
+from wane.strategies.base import Fitted, Resumable, Strategy, StrategySettings, Substitute, SummaryNeeded
 from wane.strategies.clear_tools import ClearTools, write_mask
 from wane.strategies.memgpt import INSTRUCTIONS as FLUSH
 from wane.strategies.memgpt import WARN_AT, WARNING, MemGPT
@@ -53,23 +53,27 @@ def summary(text: str, tokens: int) -> Substitute:
 
 def test_streaming_keeps_the_head_and_a_window_that_moves_on_at_each_call() -> None:
     items = work(*[50] * 8)
-    life = live("streaming", items, Settings(budget=300))
+    life = live("streaming", items, StrategySettings(budget=300))
     assert life.sights[-1].view == [0, 1, 2, 3, 4, 5, *range(12, 18)]  # four messages, with their results
     assert [sight.ran for sight in life.sights] == [*[False] * 7, True, True, True]
 
 
 def test_the_head_is_an_option_of_truncation() -> None:
     items = work(*[50] * 4)
-    view = live("truncate", items, Settings(budget=200), Truncate(Settings(budget=200), head=3)).sights[-1].view
+    view = (
+        live("truncate", items, StrategySettings(budget=200), Truncate(StrategySettings(budget=200), head=3))
+        .sights[-1]
+        .view
+    )
     assert view == [0, 1, 2, 3, 6, 7, 8, 9]
     with pytest.raises(ConfigError, match="the head is -1 messages"):
-        Truncate(Settings(), head=-1)
+        Truncate(StrategySettings(), head=-1)
 
 
 def test_a_late_result_of_the_head_stays_with_its_call() -> None:
     items = work(*[50] * 4)
     late = items.pop(3)
-    strategy = feed_items(Truncate(Settings(budget=150), head=3), items)
+    strategy = feed_items(Truncate(StrategySettings(budget=150), head=3), items)
     assert 4 not in unchanged_items(strategy.fit(cold=False).view)  # type: ignore[union-attr]
     strategy.add(late, part_of(late))
     assert {2, len(items)} <= unchanged_items(strategy.fit(cold=False).view)  # type: ignore[union-attr]
@@ -79,7 +83,7 @@ def test_a_late_result_of_the_head_stays_with_its_call() -> None:
 
 
 def test_masking_leaves_the_latest_ten_observations_whatever_the_budget() -> None:
-    life = live("mask", work(*[50] * 13), Settings())
+    life = live("mask", work(*[50] * 13), StrategySettings())
     placed = [[slot.index for slot in sight.view if isinstance(slot, Substitute)] for sight in life.sights]
     assert placed[:12] == [[]] * 12
     assert placed[12:] == [[3], [3, 5], [3, 5, 7]]
@@ -87,7 +91,7 @@ def test_masking_leaves_the_latest_ten_observations_whatever_the_budget() -> Non
 
 
 def test_a_masked_observation_says_how_many_lines_it_had() -> None:
-    strategy = ClearTools(Settings(), keep=0, always=True)
+    strategy = ClearTools(StrategySettings(), keep=0, always=True)
     call = Item(Kind.CALL, 5, "c", "read", "{}", 1)
     strategy.add(call, part_of(call))
     strategy.add(Item(Kind.RESULT, 50, "c", message=2), Part(Kind.RESULT, "one\ntwo\nthree" * 20, "c"))
@@ -104,7 +108,7 @@ def test_a_masked_observation_says_how_many_lines_it_had() -> None:
 def test_a_flush_leaves_half_of_the_window() -> None:
     budget = 10_000
     items = work(*[500] * 22)
-    life = live("memgpt", items, Settings(budget=budget))
+    life = live("memgpt", items, StrategySettings(budget=budget))
     (flushed,) = [sight for sight in life.sights if sight.asked is not None]
     # Half of the budget is left, of which the summary may take SUMMARY_TOKENS; a message has 505 tokens.
     tokens = life.tokens(flushed.view) - summary(rules.SUMMARY, rules.SUMMARY_TOKENS).tokens
@@ -113,7 +117,7 @@ def test_a_flush_leaves_half_of_the_window() -> None:
 
 
 def test_a_flush_is_summarised_with_the_summary_before_it_and_without_what_stays() -> None:
-    strategy = feed_items(MemGPT(Settings(budget=100)), work(50, 50))
+    strategy = feed_items(MemGPT(StrategySettings(budget=100)), work(50, 50))
     asked = strategy.fit(cold=False)
     assert asked == SummaryNeeded([0, 1, 2, 3], FLUSH)
     first = summary("all is well", 3)
@@ -131,7 +135,7 @@ def test_a_flush_is_summarised_with_the_summary_before_it_and_without_what_stays
 
 def test_everything_becomes_the_question_and_a_summary() -> None:
     items = work(50, 50)
-    strategy = feed_items(ReSum(Settings(budget=100)), items)
+    strategy = feed_items(ReSum(StrategySettings(budget=100)), items)
     assert strategy.fit(cold=False) == SummaryNeeded(list(range(6)), RESTART)
     fitted = strategy.take_summary("all is well", 3)
     assert isinstance(fitted, Fitted)
@@ -145,28 +149,28 @@ def test_everything_becomes_the_question_and_a_summary() -> None:
 
 def test_the_question_is_all_of_the_latest_turn_of_the_user() -> None:
     items = [*work(50), Item(Kind.USER, 5, message=9), Item(Kind.USER, 5, message=10), Item(Kind.TEXT, 50, message=11)]
-    view = live("resum", items, Settings(budget=100)).sights[-1].view
+    view = live("resum", items, StrategySettings(budget=100)).sights[-1].view
     assert view == [0, 4, 5, summary(rules.SUMMARY, rules.SUMMARY_TOKENS)]
 
 
 def test_a_late_result_does_not_come_back_after_a_restart() -> None:
     items = work(50, 50)
     late = items.pop(3)  # of the first answer: while a call of the latest waits, no summary is asked for
-    strategy = feed_items(ReSum(Settings(budget=60)), items)
+    strategy = feed_items(ReSum(StrategySettings(budget=60)), items)
     assert isinstance(strategy.fit(cold=False), SummaryNeeded)
     done = strategy.take_summary("all is well", 3)
     assert isinstance(done, Fitted)
     strategy.add(late, part_of(late))
     assert look(strategy, 6).view == done.view
     # The cut stands where that result came later.
-    again = feed_items(ReSum(Settings()), [*items, late])
+    again = feed_items(ReSum(StrategySettings()), [*items, late])
     assert isinstance(again, Resumable)
     again.redo(json.loads(json.dumps(done.done)))
     assert again.current() == done.view
 
 
 def test_a_question_that_is_not_the_users_is_refused() -> None:
-    strategy = feed_items(ReSum(Settings()), work(50))
+    strategy = feed_items(ReSum(StrategySettings()), work(50))
     assert isinstance(strategy, Resumable)
     with pytest.raises(HistoryError, match=r"items \[2\] were recorded as the user's"):
         strategy.redo({"from": 4, "summary": "", "tokens": 0, "question": [2]})
@@ -177,7 +181,7 @@ def test_a_question_that_is_not_the_users_is_refused() -> None:
 
 def test_a_long_observation_is_compressed_before_the_model_sees_it() -> None:
     items = work(20, 200, 20)
-    strategy = Acon(Settings(), long=100)
+    strategy = Acon(StrategySettings(), long=100)
     for item in items[:6]:
         strategy.add(item, part_of(item))
     # What it reads is the task and the observation itself; half of it is assumed where nobody writes.
@@ -192,19 +196,19 @@ def test_a_long_observation_is_compressed_before_the_model_sees_it() -> None:
 
 
 def test_what_the_model_has_seen_whole_is_not_compressed_later() -> None:
-    strategy = feed_items(Acon(Settings(), long=100), work(200, 20))
+    strategy = feed_items(Acon(StrategySettings(), long=100), work(200, 20))
     assert strategy.fit(cold=False) == Fitted(list(range(6)))
 
 
 def test_an_observation_that_would_become_no_shorter_stays() -> None:
-    strategy = feed_items(Acon(Settings(), long=100), work(200))
+    strategy = feed_items(Acon(StrategySettings(), long=100), work(200))
     assert isinstance(strategy.fit(cold=False), SummaryNeeded)
     assert strategy.take_summary("x" * 800, 200) == Fitted([0, 1, 2, 3])
     assert strategy.fit() == Fitted([0, 1, 2, 3])
 
 
 def test_the_history_is_compressed_at_the_budget_with_the_latest_turn_left() -> None:
-    strategy = feed_items(Acon(Settings(budget=300), long=100), work(90, 90, 90, 200))
+    strategy = feed_items(Acon(StrategySettings(budget=300), long=100), work(90, 90, 90, 200))
     outcome = strategy.fit(cold=False)
     assert isinstance(outcome, SummaryNeeded)
     assert outcome.instructions.startswith(OBSERVATION[:80])
@@ -225,7 +229,7 @@ def test_the_history_is_compressed_at_the_budget_with_the_latest_turn_left() -> 
 
 @pytest.mark.parametrize("at", [0, 2, 99, "x", None])
 def test_what_is_no_observation_is_refused_as_compressed(at: object) -> None:
-    strategy = feed_items(Acon(Settings()), work(20))
+    strategy = feed_items(Acon(StrategySettings()), work(20))
     assert isinstance(strategy, Resumable)
     with pytest.raises(HistoryError, match="recorded as compressed, but it is no tool result"):
         strategy.redo({"compressed": [[at, "", 0]]})
@@ -233,12 +237,12 @@ def test_what_is_no_observation_is_refused_as_compressed(at: object) -> None:
 
 def test_a_threshold_below_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match="longer than -1 tokens"):
-        Acon(Settings(), long=-1)
+        Acon(StrategySettings(), long=-1)
 
 
 @times(0.7)
 @given(case=cases(histories()))
-def test_compressed_observations_break_no_rule(case: tuple[list[Item], Settings]) -> None:
+def test_compressed_observations_break_no_rule(case: tuple[list[Item], StrategySettings]) -> None:
     items, settings = case
     strategy = Acon(settings, long=10)
     life = live("acon", items, settings, strategy)
@@ -269,7 +273,7 @@ def answer_numbers(items: list[Item], tail: set[int]) -> set[int | None]:
 
 @times(0.7)
 @given(case=cases(answered_histories()))
-def test_compressed_observations_can_be_put_back(case: tuple[list[Item], Settings]) -> None:
+def test_compressed_observations_can_be_put_back(case: tuple[list[Item], StrategySettings]) -> None:
     items, settings = case
     life = live("acon", items, settings, Acon(settings, long=10))
     assert isinstance(life.strategy, Acon)

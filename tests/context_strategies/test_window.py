@@ -20,15 +20,15 @@ from wane.core import DELIMITER, ContextWindow, Item, Kind, Policy
 from wane.core.view import MessageStarts
 from wane.formats.base import Part
 from wane.formats.openai import OpenAIFormat
-from wane.inference import Annotator, Limits
-from wane.strategies.base import Annotate, Settings, Strategy
-from wane.strategies.window import Turn, WindowStrategy
+from wane.inference import Annotator, EpisodeBounds
+from wane.strategies.base import Annotate, Strategy, StrategySettings
+from wane.strategies.window import IndexPlace, WindowStrategy
 
 ASSISTANT = (Kind.TEXT, Kind.REASONING, Kind.CALL)
 RUNS = Path(__file__).resolve().parents[3] / "shared" / "sessions" / "terminal-bench-2"
 FREE = OpenAIFormat(demands_reasoning=False)
 """The cases are of a server that does not demand a call's reasoning (R12)."""
-SMALL = Limits(episode=200, drift_calls=2, drift_tokens=60, dependencies=100)
+SMALL = EpisodeBounds(episode=200, drift_calls=2, drift_tokens=60, dependencies=100)
 
 
 def parts_of(items: Sequence[Item]) -> list[Part]:
@@ -44,7 +44,7 @@ def parts_of(items: Sequence[Item]) -> list[Part]:
 
 
 def make_strategy(scenario: Scenario, annotate: Annotate = "infer") -> WindowStrategy:
-    settings = Settings(budget=scenario.budget, annotate=annotate)
+    settings = StrategySettings(budget=scenario.budget, annotate=annotate)
     return WindowStrategy("cwl", settings, scenario.policy, Annotator(SMALL) if annotate == "infer" else None)
 
 
@@ -65,7 +65,7 @@ def views(strategy: WindowStrategy, items: Sequence[Item]) -> list[list[Any]]:
 
 
 def test_it_is_a_strategy() -> None:
-    strategy = WindowStrategy("paper", Settings(), Policy.paper())
+    strategy = WindowStrategy("paper", StrategySettings(), Policy.paper())
     assert isinstance(strategy, Strategy)
 
 
@@ -109,7 +109,7 @@ def test_the_same_history_gives_the_same_views(scenario: Scenario) -> None:
 @given(scenarios())
 def test_item_by_item_is_all_at_once(scenario: Scenario) -> None:
     # With nothing to evict on the way, it does not matter how often it was asked.
-    settings = Settings(budget=10**9, annotate="infer")
+    settings = StrategySettings(budget=10**9, annotate="infer")
     one = WindowStrategy("cwl", settings, scenario.policy, Annotator(SMALL))
     two = WindowStrategy("cwl", settings, scenario.policy, Annotator(SMALL))
     views(one, scenario.items)
@@ -147,7 +147,7 @@ def test_a_view_says_whether_it_lost_anything(scenario: Scenario, cold: bool) ->
 def test_the_conformance_cases(shared_cases: list[dict[str, Any]], subtests: pytest.Subtests) -> None:
     for case in shared_cases:
         policy = policy_of(case)
-        strategy = WindowStrategy("cwl", Settings(budget=case["budget"]), policy)
+        strategy = WindowStrategy("cwl", StrategySettings(budget=case["budget"]), policy)
         for item, part in in_openai(case["messages"]):
             strategy.add(item, part)
         fitted = strategy.fit()
@@ -173,7 +173,7 @@ def load_recording(name: str) -> list[tuple[Item, Part]]:
 @pytest.mark.parametrize("name", ["build-cython-ext", "fix-git", "regex-chess"])
 def test_a_real_session_has_sensible_episodes(name: str) -> None:
     session = load_recording(name)
-    strategy = WindowStrategy("cwl", Settings(budget=20_000, annotate="infer"), Policy())
+    strategy = WindowStrategy("cwl", StrategySettings(budget=20_000, annotate="infer"), Policy())
     for item, part in session:
         strategy.fit()
         strategy.add(item, part)
@@ -188,7 +188,7 @@ def test_a_real_session_has_sensible_episodes(name: str) -> None:
 
 def find_place(items: Sequence[Item]) -> int:
     """The place of an index behind some items."""
-    turn, starts, latest = Turn(), MessageStarts(), -1
+    turn, starts, latest = IndexPlace(), MessageStarts(), -1
     for index, item in enumerate(items):
         latest = index if starts.begins(item) else latest
         turn.add(index, item, latest)

@@ -13,7 +13,7 @@ from wane.conversation import ContextSettings
 from wane.conversation.context import SETTING_NAMES
 from wane.core.errors import ConfigError
 from wane.integrations.lifecycle import LifecycleSettings
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 
 GUIDE = Path(__file__).parents[2] / "docs" / "conversation.md"
 
@@ -99,6 +99,6 @@ def test_settings_as_a_whole_and_one_by_one_are_the_same() -> None:
 
 
 def test_the_settings_are_those_of_a_strategy_too() -> None:
-    assert {field.name for field in fields(Settings)} < {field.name for field in fields(ContextSettings)}
+    assert {field.name for field in fields(StrategySettings)} < {field.name for field in fields(ContextSettings)}
     assert ContextSettings(strategy="paper", low_water=0.3).eviction == Policy.paper()
     assert ContextSettings(low_water=0.3).eviction == Policy(low_water=0.3)

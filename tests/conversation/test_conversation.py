@@ -50,7 +50,7 @@ from wane.core.room import MIN_ROOM
 from wane.formats import Part
 from wane.formats.openai import OpenAIFormat
 from wane.integrations.states import StateFile
-from wane.strategies.base import Settings, Slot, SummaryNeeded
+from wane.strategies.base import Slot, StrategySettings, SummaryNeeded
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
 from wane.strategies.summarised import PREFIX
 
@@ -198,7 +198,7 @@ def test_a_strategy_shows_what_it_shows_anywhere(strategy: str, session: Session
 def expected_views(name: str, session: Session, budget: int, annotate: Any) -> Iterator[list[Part]]:
     """What a strategy that is driven by hand shows ahead of each answer, and at the end."""
     low_water = 0.5 if name == "truncate" else None
-    strategy = get_strategy(name, Settings(budget=budget, low_water=low_water, annotate=annotate))
+    strategy = get_strategy(name, StrategySettings(budget=budget, low_water=low_water, annotate=annotate))
     parts: list[Part] = []
     owners: list[int] = []
     for number, message in enumerate([*session, None]):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wane.core.delimiter import DESCRIPTION, SCHEMA, Protocol
+from wane.core.delimiter import DESCRIPTION, SCHEMA, DelimiterProtocol
 from wane.core.episodes import EpisodeType
 
 
@@ -16,32 +16,32 @@ def call(**arguments: object) -> str:
     return json.dumps(arguments)
 
 
-def after_expl() -> Protocol:
-    protocol = Protocol()
+def after_expl() -> DelimiterProtocol:
+    protocol = DelimiterProtocol()
     assert protocol.judge(call(action="start", name="look", type="expl")).accepted
     assert protocol.judge(call(action="end", description="seen")).accepted
     return protocol
 
 
-def in_expl() -> Protocol:
+def in_expl() -> DelimiterProtocol:
     protocol = after_expl()
     assert protocol.judge(call(action="start", name="look-more", type="expl")).accepted
     return protocol
 
 
-def in_act() -> Protocol:
+def in_act() -> DelimiterProtocol:
     protocol = after_expl()
     assert protocol.judge(call(action="start", name="fix", type="act", dependencies=["look"])).accepted
     return protocol
 
 
-def after_act() -> Protocol:
+def after_act() -> DelimiterProtocol:
     protocol = in_act()
     assert protocol.judge(call(action="end")).accepted
     return protocol
 
 
-STATES = {"new": Protocol, "explored": after_expl, "in_expl": in_expl, "in_act": in_act, "acted": after_act}
+STATES = {"new": DelimiterProtocol, "explored": after_expl, "in_expl": in_expl, "in_act": in_act, "acted": after_act}
 
 REJECTED = [
     ("new", "", "not valid JSON"),
@@ -128,7 +128,7 @@ def test_a_rejection_says_why_changes_nothing_and_shows_a_call_that_works(
 
 
 def test_the_four_canonical_calls() -> None:
-    protocol = Protocol()
+    protocol = DelimiterProtocol()
     start = protocol.judge(call(action=" start ", name=" look ", type="expl", dependencies=[], other=1))
     assert (start.action, start.name, start.type) == ("start", "look", EpisodeType.EXPL)
     end = protocol.judge(call(action="end", name=None, description=" seen "))
@@ -148,9 +148,9 @@ def test_an_act_may_depend_on_nothing(state: str, dependencies: list[str]) -> No
 def test_an_act_that_builds_on_nothing_is_told_so_where_there_is_something_to_build_on() -> None:
     start = call(action="start", name="a", type="act", dependencies=[])
     assert after_expl().judge(start).text == 'Started action "a", building on nothing.'
-    assert Protocol().judge(start).text == 'Started action "a".'
+    assert DelimiterProtocol().judge(start).text == 'Started action "a".'
     # One that is not closed yet is nothing to build on.
-    protocol = Protocol()
+    protocol = DelimiterProtocol()
     protocol.judge(call(action="start", name="b", type="act", dependencies=[]))
     protocol.judge(call(action="end"))
     assert protocol.judge(start).text == 'Started action "a".'
@@ -207,13 +207,13 @@ def test_an_act_is_no_dependency() -> None:
 
 
 def test_a_rejected_start_does_not_use_up_its_name() -> None:
-    protocol = Protocol()
+    protocol = DelimiterProtocol()
     assert not protocol.judge(call(action="start", name="a")).accepted
     assert protocol.judge(call(action="start", name="a", type="expl")).accepted
 
 
 def test_text_for_the_model_can_be_encoded_whatever_the_name() -> None:
-    protocol = Protocol()
+    protocol = DelimiterProtocol()
     assert protocol.judge('{"action": "start", "name": "\\ud800", "type": "expl"}').text.encode()
     assert protocol.judge('{"action": "start", "name": "\\udfff", "type": "expl"}').text.encode()
 
@@ -252,4 +252,4 @@ def test_the_call_that_is_shown_is_closest_to_what_the_model_meant(
 def test_an_act_that_needs_explorations_is_shown_the_latest_closed_ones() -> None:
     act = call(action="start", name="fix", type="act", dependencies=["nope"])
     assert 'Closed explorations, latest first: "look". ' in after_expl().judge(act).text
-    assert "Closed explorations" not in Protocol().judge(act).text
+    assert "Closed explorations" not in DelimiterProtocol().judge(act).text

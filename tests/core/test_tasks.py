@@ -15,7 +15,7 @@ from tests.lives import live, revive, summary
 from tests.oracle import State, is_needed
 from tests.strategies import Scenario, scenarios, times
 from wane.core import ContextWindow, Item, Kind, Level, Mark, Policy
-from wane.core.delimiter import MAX_OPEN_TASKS, Protocol
+from wane.core.delimiter import MAX_OPEN_TASKS, DelimiterProtocol
 from wane.core.episodes import EpisodeType
 from wane.core.errors import HistoryError
 
@@ -39,7 +39,7 @@ def finish(name: str, **more: object) -> str:
 
 def list_refusals(texts: Sequence[str], *, tasks: bool = True) -> list[str]:
     """The refusals of calls in their order, empty where a call is accepted."""
-    protocol = Protocol(tasks=tasks)
+    protocol = DelimiterProtocol(tasks=tasks)
     return [protocol.judge(text).refusal or "" for text in texts]
 
 
@@ -73,7 +73,7 @@ def test_ends_and_names(text: str, refusal: str) -> None:
 
 
 def test_an_end_that_is_refused_for_its_flag_is_shown_as_an_end() -> None:
-    protocol = Protocol(tasks=True)
+    protocol = DelimiterProtocol(tasks=True)
     protocol.judge(begin("task"))
     verdict = protocol.judge(call(action="end", name="task", description="done", abandoned="yes"))
     assert 'A right call: {"action": "end", "name": "task"' in verdict.text
@@ -82,21 +82,21 @@ def test_an_end_that_is_refused_for_its_flag_is_shown_as_an_end() -> None:
 def test_so_many_may_be_open_and_no_more() -> None:
     texts = [begin(f"task {number}") for number in range(MAX_OPEN_TASKS + 1)]
     assert list_refusals(texts) == [""] * MAX_OPEN_TASKS + ["too many tasks"]
-    protocol = Protocol(tasks=True)
+    protocol = DelimiterProtocol(tasks=True)
     verdict = [protocol.judge(text) for text in texts][-1]
     shown = json.loads(verdict.text.split("A right call: ")[1])
     assert (shown["action"], shown["name"]) == ("end", f"task {MAX_OPEN_TASKS - 1}")
 
 
 def test_without_tasks_a_task_is_no_type() -> None:
-    verdict = Protocol().judge(begin("task"))
+    verdict = DelimiterProtocol().judge(begin("task"))
     assert verdict.refusal == "no type"
     assert '"expl" or "act", and "task" is no type' in verdict.text
-    assert Protocol().judge(call(action="start", name="a", type="expl", abandoned=7)).accepted
+    assert DelimiterProtocol().judge(call(action="start", name="a", type="expl", abandoned=7)).accepted
 
 
 def test_tasks_may_be_turned_off_with_one_open() -> None:
-    protocol = Protocol(tasks=True)
+    protocol = DelimiterProtocol(tasks=True)
     assert protocol.judge(begin("task")).accepted
     protocol.tasks = False
     assert [protocol.judge(text).accepted for text in (begin("more"), finish("task"))] == [False, True]

@@ -17,7 +17,7 @@ from wane.formats import Format, Transcript, get_format
 from wane.formats.base import Part
 from wane.formats.notices import (
     MARKS,
-    Form,
+    MarkForm,
     NoticeMark,
     has_notice_behind,
     is_notice,
@@ -33,24 +33,24 @@ QUEUED = "The user sent a new message while you were working:\nlook at b, too\n\
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 
 
-def of(*forms: Form, rows: Any = ROWS) -> list[Any]:
+def of(*forms: MarkForm, rows: Any = ROWS) -> list[Any]:
     return [param for param in rows if param.values[0].form in forms]
 
 
 def specimen(row: NoticeMark) -> str:
     """A text as a client writes it."""
     mark = row.mark.replace("*", "PostToolUse:Read" if row.mark.startswith("*") else "/home/me/a file.txt")
-    if row.form is Form.SECTION:
+    if row.form is MarkForm.SECTION:
         return f"{mark}{'from=' + json.dumps('x') + '>' if mark.endswith(' ') else ''}\nbody\n{row.end}\n"
-    if row.form is Form.LINE:
+    if row.form is MarkForm.LINE:
         return f"<task-notification>\nbody\n</task-notification>\n{mark}"
-    return f"{mark}{'' if row.form in (Form.WHOLE, Form.MEDIA) else ' body'}{row.end}"
+    return f"{mark}{'' if row.form in (MarkForm.WHOLE, MarkForm.MEDIA) else ' body'}{row.end}"
 
 
 # What marks tell
 
 
-@pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.START, Form.WHOLE, Form.MEDIA))
+@pytest.mark.parametrize("row", of(MarkForm.SECTION, MarkForm.LINE, MarkForm.START, MarkForm.WHOLE, MarkForm.MEDIA))
 def test_a_mark_tells_a_notice(row: NoticeMark) -> None:
     text = specimen(row)
     assert is_notice(text, system=row.system)
@@ -68,12 +68,12 @@ STANDING = [param for param in ROWS if param.values[0].standing is not None]
 def test_a_mark_tells_what_a_notice_states(row: NoticeMark) -> None:
     text, stated = specimen(row), (row.standing,)
     assert stated_in(text, system=row.system) == stated
-    if row.form is Form.START:
+    if row.form is MarkForm.START:
         assert stated_in(f"<system-reminder>\n{text}\n</system-reminder>") == stated
         both = f"{REMINDER}\n<system-reminder>\n{text}\n</system-reminder>"
         assert set(stated_in(both)) == {Standing("date"), row.standing}
         assert stated_in(f"Stop hook feedback:\n\n{text}") == ()
-    if row.system and row.form is Form.START:
+    if row.system and row.form is MarkForm.START:
         assert stated_in(f"<total_tokens>9 tokens left</total_tokens>\n\n{text}", system=True) == stated
     assert stated_in(f"It says: {text}", system=row.system) == ()
 
@@ -107,19 +107,19 @@ def test_one_message_may_state_much() -> None:
     assert [one.kind for one in item.standing] == kinds
 
 
-@pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.WHOLE, Form.MEDIA))
+@pytest.mark.parametrize("row", of(MarkForm.SECTION, MarkForm.LINE, MarkForm.WHOLE, MarkForm.MEDIA))
 def test_words_behind_a_mark_are_a_persons(row: NoticeMark) -> None:
     text = specimen(row)
     assert not is_notice(f"{text}\nGo on.", system=row.system)
     assert not is_notice(f"{text}\nGo on.\n{text}", system=row.system)
 
 
-@pytest.mark.parametrize("row", [param for param in of(Form.START) if param.values[0].end])
+@pytest.mark.parametrize("row", [param for param in of(MarkForm.START) if param.values[0].end])
 def test_what_begins_like_a_frame_and_does_not_end_like_it_is_a_persons(row: NoticeMark) -> None:
     assert not is_notice(f"{row.mark} is wrong, mend it.", system=row.system)
 
 
-@pytest.mark.parametrize("row", of(Form.PERSON))
+@pytest.mark.parametrize("row", of(MarkForm.PERSON))
 def test_what_a_person_said_is_theirs_whatever_tag_is_around_it(row: NoticeMark) -> None:
     tag = row.mark[: row.mark.index(">") + 1].split(" ")[0].strip("<>") if row.mark.startswith("<") else ""
     text = f"{row.mark}\nlook at b, too{f'</{tag}>' if tag else ''}"
@@ -140,7 +140,7 @@ def test_an_answer_in_a_notification_is_a_persons() -> None:
     assert is_notice(answered.replace("answered", "dismissed") + body)
 
 
-@pytest.mark.parametrize("row", of(Form.BEHIND))
+@pytest.mark.parametrize("row", of(MarkForm.BEHIND))
 def test_a_result_says_that_a_notice_is_behind_it(row: NoticeMark) -> None:
     assert has_notice_behind(f"{row.mark}tidy")
     assert not has_notice_behind(f"It says {row.mark}tidy")

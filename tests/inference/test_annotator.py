@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from tests.strategies import histories
 from wane.core import DELIMITER, ContextWindow, EpisodeType, Item, Kind, Mark
 from wane.formats.base import Part
-from wane.inference import Annotator, Limits
+from wane.inference import Annotator, EpisodeBounds
 
-SMALL = Limits(episode=200, drift_calls=2, drift_tokens=60, dependencies=100)
+SMALL = EpisodeBounds(episode=200, drift_calls=2, drift_tokens=60, dependencies=100)
 
 
 class Story:
     """A session told in few words."""
 
-    def __init__(self, limits: Limits = SMALL) -> None:
+    def __init__(self, limits: EpisodeBounds = SMALL) -> None:
         self.annotator = Annotator(limits)
         self.marks: list[str] = []
         self.starts: dict[str, Mark] = {}

@@ -20,7 +20,7 @@ from wane.lab.replaying.compare import BASELINE, compare, parse_strategies
 from wane.lab.replaying.engine import InProcess
 from wane.lab.replaying.replay import Pricing, Subject
 from wane.lab.replaying.studying import Studied, study
-from wane.lab.session import ModelCall, Usage
+from wane.lab.session import CallUsage, ModelCall
 from wane.lab.sweep import frontier, parse_budgets, sweep
 from wane.lab.tune import (
     BUDGETS,
@@ -38,12 +38,12 @@ from wane.lab.tune import (
 )
 from wane.money import dollars, share
 from wane.prices import CacheUse, Cost
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane.strategies.registry import STRATEGY_NAMES
 
 STUDIED = [working(40, 100, "long").study_session(), working(20, 60, "short").study_session()]
 COSTLY = [replace(it, pricing=WRITTEN) for it in STUDIED]
-SETTINGS = Settings(budget=1500)
+SETTINGS = StrategySettings(budget=1500)
 
 
 def with_calls(studied: Studied, calls: list[ModelCall]) -> Studied:
@@ -57,7 +57,7 @@ def with_calls(studied: Studied, calls: list[ModelCall]) -> Studied:
     )
 
 
-def with_usage(studied: Studied, usage: Usage) -> Studied:
+def with_usage(studied: Studied, usage: CallUsage) -> Studied:
     """The session with one usage at every call."""
     return with_calls(studied, [replace(call, usage=usage) for call in studied.recording.session.calls])
 
@@ -123,7 +123,10 @@ class TestPrices:
         usual = Pricing.of("anthropic:claude-sonnet-4-5")
         made = [working(3, name=name).session for name in ("hour", "minutes")]
         for session, hours in zip(made, (9, 1), strict=True):
-            usages = [Usage(0, 0, 10, 5, cache_write_hour=0), *[Usage(0, 0, 10, 5, hours)] * (len(session.calls) - 1)]
+            usages = [
+                CallUsage(0, 0, 10, 5, cache_write_hour=0),
+                *[CallUsage(0, 0, 10, 5, hours)] * (len(session.calls) - 1),
+            ]
             calls = zip(session.calls, usages, strict=True)
             session.calls[:] = [replace(call, model="claude-opus-4-5", usage=usage) for call, usage in calls]
         found = [Recording(session, "") for session in made]
@@ -157,7 +160,7 @@ class TestCompare:
         assert row["ratio"] == every[1]["ratio"] == row["cost_usd"] / every[0]["cost_usd"]
 
     def test_what_was_recorded_stands_beside_what_is_simulated(self) -> None:
-        known, unknown = with_usage(COSTLY[0], Usage(10, 90, 0, 5)), COSTLY[1]
+        known, unknown = with_usage(COSTLY[0], CallUsage(10, 90, 0, 5)), COSTLY[1]
         data = compare([known, unknown], ["cwl"], SETTINGS, InProcess()).to_dict()
         first, second = data["sessions"]
         calls = len(known.recording.session.calls)
@@ -296,7 +299,7 @@ TRIED = (900, 1500, 2500)
 
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:
-    return tune(COSTLY, Settings(), InProcess(), TRIED).to_dict()
+    return tune(COSTLY, StrategySettings(), InProcess(), TRIED).to_dict()
 
 
 class TestTune:
@@ -310,7 +313,7 @@ class TestTune:
     @pytest.mark.full
     def test_it_is_the_same_each_time_and_its_progress_ends_where_it_said(self, data: dict[str, Any]) -> None:
         told: list[tuple[int, int]] = []
-        again = tune(COSTLY, Settings(), InProcess(), TRIED, lambda *it: told.append(it)).to_dict()
+        again = tune(COSTLY, StrategySettings(), InProcess(), TRIED, lambda *it: told.append(it)).to_dict()
         assert [done for done, _ in told] == list(range(1, len(told) + 1))
         assert len({of for _, of in told}) == 1
         assert told[-1][0] <= told[-1][1]
@@ -327,17 +330,17 @@ class TestTune:
     @pytest.mark.wide
     def test_a_choice_at_the_edge_of_what_was_tried_is_told(self, data: dict[str, Any]) -> None:
         best = data["recommended"]["budget"]
-        below = tune(COSTLY, Settings(), InProcess(), [best // 2])
+        below = tune(COSTLY, StrategySettings(), InProcess(), [best // 2])
         assert "budget" not in below.edges  # where only one was tried, there is no edge
-        lowest = tune(COSTLY, Settings(), InProcess(), [2_500, 10_000])
+        lowest = tune(COSTLY, StrategySettings(), InProcess(), [2_500, 10_000])
         assert (lowest.chosen.budget, lowest.edges["budget"]) == (2_500, "lowest")
-        highest = tune(COSTLY, Settings(), InProcess(), [400, 500])
+        highest = tune(COSTLY, StrategySettings(), InProcess(), [400, 500])
         assert (highest.chosen.budget, highest.edges["budget"]) == (500, "highest")
-        between = tune(COSTLY, Settings(), InProcess(), [400, best, 100_000])
+        between = tune(COSTLY, StrategySettings(), InProcess(), [400, best, 100_000])
         assert (between.chosen.budget, "budget" in between.edges) == (best, False)
 
     def test_sessions_that_fill_no_window_leave_the_defaults(self) -> None:
-        done = tune([Tale().user(10).says(5).study_session(pricing=WRITTEN)], Settings(), InProcess())
+        done = tune([Tale().user(10).says(5).study_session(pricing=WRITTEN)], StrategySettings(), InProcess())
         assert done.unfilled
         assert (done.chosen.budget, done.chosen.policy) == (DEFAULT_BUDGET, Policy())
         assert done.config() == ""
@@ -383,6 +386,6 @@ class TestTune:
 
     def test_no_budget(self) -> None:
         with pytest.raises(ConfigError, match="no budget to try"):
-            tune(COSTLY, Settings(), InProcess(), [])
+            tune(COSTLY, StrategySettings(), InProcess(), [])
         with pytest.raises(ConfigError, match="no budget to try"):
             sweep(STUDIED, ["cwl"], [], SETTINGS, InProcess())

@@ -17,7 +17,7 @@ from wane.lab.counting import LEAST_RATIO, MOST_RATIO, WRAPPING, Material, break
 from wane.lab.readers import join, read_session
 from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.session import Compaction, Eviction, RecordedSession, Usage
+from wane.lab.session import CallUsage, Compaction, RecordedEviction, RecordedSession
 
 
 def session(*totals: int | None, size: int = 100, output: int | None = None) -> RecordedSession:
@@ -27,7 +27,7 @@ def session(*totals: int | None, size: int = 100, output: int | None = None) -> 
     for number, total in enumerate(totals):
         said = Part(Kind.TEXT, "t" * 4 * size)
         call = Part(Kind.CALL, call_id=f"c{number}", tool="bash", arguments="a" * (4 * size - 4))
-        usage = None if total is None else Usage(total, output=output)
+        usage = None if total is None else CallUsage(total, output=output)
         builder.answer([said, call], usage=usage)
         builder.result(f"c{number}", Content("r" * 8 * size))
     return builder.build()
@@ -78,7 +78,7 @@ def test_calls_whose_input_was_not_reported_are_passed_over() -> None:
 @pytest.mark.parametrize("broken", ["compactions", "evictions", "starts", "reasoning_cleared"])
 def test_nothing_is_concluded_where_a_request_does_not_continue_the_one_before(broken: str) -> None:
     recorded = session(1_000, 1_600, 2_000, 2_600)
-    found = {"compactions": Compaction(6, "", 6), "evictions": Eviction(6, (1,), 9, 8)}
+    found = {"compactions": Compaction(6, "", 6), "evictions": RecordedEviction(6, (1,), 9, 8)}
     setattr(recorded, broken, [found.get(broken, 6)])
     material = count(recorded)
     assert breaks(recorded) == [6]
@@ -92,7 +92,7 @@ def test_the_overhead_is_what_the_first_request_held_besides_its_parts_and_a_sum
     assert count(recorded).overhead == 4_900
     recorded.compactions = [Compaction(1, "s" * 400, 0)]
     assert count(recorded).overhead == 4_800
-    recorded.compactions, recorded.evictions = [], [Eviction(1, (0,), 100, 0)]
+    recorded.compactions, recorded.evictions = [], [RecordedEviction(1, (0,), 100, 0)]
     assert count(recorded).overhead == 5_000
     assert count(session(50, 450)).overhead == 0, "never less than nothing"
 
@@ -100,9 +100,9 @@ def test_the_overhead_is_what_the_first_request_held_besides_its_parts_and_a_sum
 def test_errors_leave_out_reasoning_that_the_provider_left_out() -> None:
     builder = SessionBuilder("s", "test")
     builder.user(Content("u" * 400))
-    builder.answer([Part(Kind.REASONING, "h" * 400), Part(Kind.TEXT, "t" * 400)], usage=Usage(1_000))
+    builder.answer([Part(Kind.REASONING, "h" * 400), Part(Kind.TEXT, "t" * 400)], usage=CallUsage(1_000))
     builder.user(Content("u" * 400))
-    builder.answer([Part(Kind.TEXT, "t" * 400)], usage=Usage(1_200))
+    builder.answer([Part(Kind.TEXT, "t" * 400)], usage=CallUsage(1_200))
     recorded = builder.build()
     recorded.reasoning_cleared = [4]
     material = count(recorded)

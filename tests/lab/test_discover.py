@@ -15,7 +15,7 @@ from tests.lab.readers import test_kindred
 from tests.lab.readers.promises import SESSIONS, needs_sessions
 from tests.lab.readers.test_recordings import RECORDINGS, goose_database, load_recording, opencode_database
 from tests.lab.readers.writing import Line, write_lines
-from wane.lab.discover import LOOKED_AT, SessionFile, find_sessions, look_into, matching, short_ids
+from wane.lab.discover import LOOKED_AT, FoundSession, find_sessions, look_into, matching, short_ids
 
 
 def claude(text: str, **data: Any) -> Line:
@@ -174,7 +174,7 @@ def test_titles_of_the_shared_sessions_are_those_of_the_sessions_read_whole() ->
 
     for agent in ("claude-code", "codex", "pi", "copilot-cli"):
         path = min((SESSIONS / agent).glob("*.jsonl"))
-        (file,) = [SessionFile(agent, path, None, 0, path.stem)]  # type: ignore[arg-type]
+        (file,) = [FoundSession(agent, path, None, 0, path.stem)]  # type: ignore[arg-type]
         (session,) = read_file(path)
         assert (look_into(file).title, look_into(file).cwd) == (session.title, session.cwd)
 

@@ -16,9 +16,9 @@ from tests.lab.tales import AUTOMATIC, Tale, working
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.lab.replaying.compare import run_all
 from wane.lab.replaying.engine import (
-    Engine,
     InProcess,
     Job,
+    JobEngine,
     OnRay,
     Processes,
     WorkerLostError,
@@ -27,7 +27,7 @@ from wane.lab.replaying.engine import (
     run_in_processes,
 )
 from wane.lab.replaying.replay import Replay
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane.strategies.registry import STRATEGY_NAMES
 
 STUDIED = [
@@ -36,7 +36,7 @@ STUDIED = [
     Tale("tiny").user(5).says(5).study_session(),
 ]
 SUBJECTS = [it.subject for it in STUDIED]
-SETTINGS = Settings(budget=1500, annotate="infer")
+SETTINGS = StrategySettings(budget=1500, annotate="infer")
 JOBS = [
     Job(number, name, SETTINGS, AUTOMATIC, trace=True) for name in STRATEGY_NAMES for number in range(len(SUBJECTS))
 ]
@@ -139,7 +139,7 @@ def test_ray_is_started_and_stopped_with_the_work(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
+def engine() -> Iterator[JobEngine]:
     """One cluster for several tests; that an engine starts and stops its own is a test by itself."""
     ray = pytest.importorskip("ray", reason="needs the extra ray")
     engine = OnRay(workers=2)
@@ -150,20 +150,20 @@ def engine() -> Iterator[Engine]:
 
 @pytest.mark.full
 class TestRay:
-    def test_the_same_results_as_in_process(self, engine: Engine) -> None:
+    def test_the_same_results_as_in_process(self, engine: JobEngine) -> None:
         assert comparable(run_all(engine, STUDIED, JOBS)) == EXPECTED
 
-    def test_no_statistics_are_sent(self, engine: Engine) -> None:
+    def test_no_statistics_are_sent(self, engine: JobEngine) -> None:
         assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
         # Its place has moved between versions, and is nobody's interface.
         usage = pytest.importorskip("ray._common.usage.usage_lib", reason="this Ray has it elsewhere")
         assert not usage.usage_stats_enabled()
 
-    def test_the_error_of_a_job_arrives_as_itself(self, engine: Engine) -> None:
+    def test_the_error_of_a_job_arrives_as_itself(self, engine: JobEngine) -> None:
         with pytest.raises(ConfigError, match="strategy 'nonesuch' is unknown"):
             list(engine.run(SUBJECTS, bad(2)))
 
-    def test_a_cluster_that_was_there_goes_on_when_jobs_are_stopped(self, engine: Engine) -> None:
+    def test_a_cluster_that_was_there_goes_on_when_jobs_are_stopped(self, engine: JobEngine) -> None:
         import ray
 
         results = engine.run(SUBJECTS, JOBS)

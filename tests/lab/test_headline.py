@@ -22,11 +22,11 @@ from wane.lab.replaying.spent import Recorded, account_of
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.report.headline import facts_of, headline_of
 from wane.lab.report.simulating import Simulated
-from wane.lab.session import Compaction, Eviction, ModelCall, Usage
+from wane.lab.session import CallUsage, Compaction, ModelCall, RecordedEviction
 from wane.lab.verdict import Baseline, Baselines, savings, verdict
 from wane.money import dollars, share
 from wane.prices import CacheUse, Cost, Prices
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 
 
 @pytest.fixture
@@ -35,12 +35,12 @@ def studied() -> Studied:
 
 
 def simulate_session(studied: Studied, budget: int, strategy: str = "cwl", pricing: Pricing = AUTOMATIC) -> Simulated:
-    settings = Settings(budget=budget, annotate=studied.annotate)
+    settings = StrategySettings(budget=budget, annotate=studied.annotate)
     replay, baseline = (Job(0, name, settings, pricing).run(studied.subject) for name in (strategy, "none"))
     return Simulated(replay, baseline, pricing)
 
 
-def with_usage(material: Material, usage: Usage, unreported: int = 0) -> Material:
+def with_usage(material: Material, usage: CallUsage, unreported: int = 0) -> Material:
     """The session with one usage at every call, without any at the first `unreported` of them."""
     calls = [replace(call, usage=usage) for call in material.session.calls]
     calls[:unreported] = [replace(call, usage=None) for call in calls[:unreported]]
@@ -102,7 +102,7 @@ def test_a_lost_turn_is_not_passed_over(studied: Studied) -> None:
 def test_a_call_without_usage_is_on_neither_side(studied: Studied) -> None:
     other = simulate_session(studied, 1_500)
     calls = len(studied.subject.material.session.calls)
-    dear = Usage(int(1.5 * other.replay.totals.full_cost / calls), 1, 0, 0)
+    dear = CallUsage(int(1.5 * other.replay.totals.full_cost / calls), 1, 0, 0)
     known = with_usage(studied.subject.material, dear, unreported=1)
     other = beside(other, known)
     cost, after = account_of(known.session, known.output_tokens, AUTOMATIC).at_least, other.replay.totals.beside
@@ -116,7 +116,7 @@ def test_a_call_without_usage_is_on_neither_side(studied: Studied) -> None:
 
 
 def test_a_recording_without_a_cache_is_not_set_beside_a_simulation_with_one(studied: Studied) -> None:
-    known = with_usage(studied.subject.material, Usage(10_000, 0, 0, 1))
+    known = with_usage(studied.subject.material, CallUsage(10_000, 0, 0, 1))
     other = beside(simulate_session(studied, 1_500), known)
     headline = headline_of(known, other)
     assert account_of(known.session, known.output_tokens, AUTOMATIC).complete
@@ -125,9 +125,9 @@ def test_a_recording_without_a_cache_is_not_set_beside_a_simulation_with_one(stu
 
 def test_cache_misses_that_no_strategy_causes_make_the_saving_a_range(studied: Studied) -> None:
     """The recording lost its cache once, without a compaction: with Wane that may have happened, too."""
-    material = with_usage(studied.subject.material, Usage(10, 90_000, 0, 0))
+    material = with_usage(studied.subject.material, CallUsage(10, 90_000, 0, 0))
     calls = list(material.session.calls)
-    calls[40] = replace(calls[40], usage=Usage(90_010, 0, 0, 0))
+    calls[40] = replace(calls[40], usage=CallUsage(90_010, 0, 0, 0))
     lost = replace(material, session=replace(material.session, calls=calls))
     other = beside(simulate_session(studied, 1_500), lost)
     baselines = Baselines.of(lost, AUTOMATIC, other.baseline)
@@ -160,7 +160,7 @@ def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(
     other = simulate_session(studied, 1_500)
     after, unevicted = other.replay.totals.full_cost, other.baseline.totals.dollars
     calls = len(studied.recording.session.calls)
-    whole = with_usage(studied.subject.material, Usage(int(1.2 * after / calls), 1, output=0))
+    whole = with_usage(studied.subject.material, CallUsage(int(1.2 * after / calls), 1, output=0))
     known = replace(whole, session=replace(whole.session, **left))
     other = beside(other, known)
     cost = account_of(known.session, known.output_tokens, AUTOMATIC).at_least
@@ -185,7 +185,7 @@ def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(
 class TestUnknownPrices:
     """One rule: what was recorded is priced by its own models alone, and a simulation says whose prices it takes."""
 
-    def study_models(self, models: list[str | None], usage: Usage) -> Studied:
+    def study_models(self, models: list[str | None], usage: CallUsage) -> Studied:
         session = working(40, 100).session
         calls = [
             replace(call, usage=usage, model=models[number % len(models)]) for number, call in enumerate(session.calls)
@@ -195,7 +195,7 @@ class TestUnknownPrices:
         return studied
 
     def test_of_all_calls_leave_the_recorded_cost_unknown(self) -> None:
-        studied = self.study_models(["nobody-knows-it"], Usage(100_000, output=10))
+        studied = self.study_models(["nobody-knows-it"], CallUsage(100_000, output=10))
         calls = len(studied.recording.session.calls)
         recorded = Recorded.of(studied.subject.material, studied.pricing, 1_500)
         assert (recorded.complete, recorded.account.priced) == (False, 0)
@@ -215,7 +215,7 @@ class TestUnknownPrices:
     )
     def test_of_some_calls_make_it_a_bound_that_is_not_compared(self, other: str | None, words: str) -> None:
         known = "claude-opus-4-5"
-        studied = self.study_models([known, "claude-haiku-4-5", known, other], Usage(100_000, output=10))
+        studied = self.study_models([known, "claude-haiku-4-5", known, other], CallUsage(100_000, output=10))
         material, pricing = studied.subject.material, studied.pricing
         calls = len(material.session.calls)
         priced = calls - len(material.session.calls[3::4])
@@ -235,7 +235,7 @@ class TestUnknownPrices:
 
 
 def test_a_call_without_a_time_costs_at_least_the_lowest_price_of_its_model(studied: Studied) -> None:
-    usage = Usage(100_000, output=1_000)
+    usage = CallUsage(100_000, output=1_000)
     material = with_usage(studied.subject.material, usage)
     calls = len(material.session.calls)
     pricing = replace(AUTOMATIC, models=None, prices=Prices.of("deepseek:deepseek-chat"))
@@ -255,7 +255,7 @@ def test_a_call_without_a_time_costs_at_least_the_lowest_price_of_its_model(stud
 
 
 def test_where_nothing_is_saved_it_says_so(studied: Studied) -> None:
-    cheap = with_usage(studied.subject.material, Usage(1, 1, 0, 1))
+    cheap = with_usage(studied.subject.material, CallUsage(1, 1, 0, 1))
     other = beside(simulate_session(studied, 1_500), cheap)
     headline = headline_of(cheap, other)
     assert headline.text.startswith("No saving here: $")
@@ -264,12 +264,12 @@ def test_where_nothing_is_saved_it_says_so(studied: Studied) -> None:
     bound = headline_of(cheap, other)
     assert " as recorded (without the calls that wrote a summary); " in bound.detail
     assert bound.text.startswith("No saving can be shown: at least $")
-    cheap.session.asides.append(ModelCall(5, 5, Usage(1, 0, 0, 1)))
+    cheap.session.asides.append(ModelCall(5, 5, CallUsage(1, 0, 0, 1)))
     assert headline_of(cheap, other).text.startswith("No saving here: $"), "the call that wrote it is recorded"
 
 
 def test_cache_misses_of_the_recording_are_not_told_as_savings(studied: Studied) -> None:
-    dear = with_usage(studied.subject.material, Usage(1_000_000, 1, 0, 1))
+    dear = with_usage(studied.subject.material, CallUsage(1_000_000, 1, 0, 1))
     other = beside(simulate_session(studied, 1_500), dear)
     headline = headline_of(dear, other)
     assert headline.text.startswith(f"{dollars(other.baseline.totals.dollars)} if nothing is evicted, simulated → ")
@@ -281,7 +281,7 @@ def test_cache_misses_of_the_recording_are_not_told_as_savings(studied: Studied)
 def test_two_figures_never_bear_one_name(studied: Studied) -> None:
     """What a client states differs by a cent from the price list: for an answer that broke off it knew more."""
     model = "openai:gpt-4o-mini"
-    material = with_usage(studied.subject.material, Usage(10_000, 90_000, 0, 1))
+    material = with_usage(studied.subject.material, CallUsage(10_000, 90_000, 0, 1))
     session = material.session
     calls = [replace(call, model="gpt-4o-mini", provider="openai") for call in session.calls]
     material = replace(material, session=replace(session, calls=calls))
@@ -298,17 +298,17 @@ def test_two_figures_never_bear_one_name(studied: Studied) -> None:
 
 
 def test_calls_beside_the_conversation_are_named_where_they_are_counted(studied: Studied) -> None:
-    material = with_usage(studied.subject.material, Usage(10_000, 90_000, 0, 1))
+    material = with_usage(studied.subject.material, CallUsage(10_000, 90_000, 0, 1))
     assert not Recorded.of(material, AUTOMATIC, 1_500).bounds
     alone = Recorded.of(material, AUTOMATIC, 1_500).paid
-    material.session.asides.append(ModelCall(5, 5, Usage(1_000_000, 0, 0, 1)))
+    material.session.asides.append(ModelCall(5, 5, CallUsage(1_000_000, 0, 0, 1)))
     counted = Recorded.of(material, AUTOMATIC, 1_500)
     assert counted.bounds == f"with {dollars(counted.paid - alone)} for 1 call beside the conversation"
 
 
 @pytest.mark.parametrize("provider", ["azure", "google-vertex-anthropic", "gcp_vertex_ai"])
 def test_where_a_price_goes_by_an_unrecorded_region_it_is_a_lower_bound(studied: Studied, provider: str) -> None:
-    material = with_usage(studied.subject.material, Usage(10_000, 90_000, 0, 1))
+    material = with_usage(studied.subject.material, CallUsage(10_000, 90_000, 0, 1))
     session = material.session
     elsewhere = [replace(call, provider=provider) for call in session.calls]
     known = Recorded.of(material, AUTOMATIC, 1_500)
@@ -343,7 +343,7 @@ def test_what_no_window_could_hold_is_no_baseline(studied: Studied, told_by: str
     assert "there is no cost without Wane to compare it with" in headline.text
     impossible = f"which was not possible: {largest:,} tokens, and the window holds {largest - 1:,}"
     assert f"if nothing is evicted, simulated, {impossible}." in headline.detail
-    dear = with_usage(material, Usage(1_000_000, 1, 0, 1))
+    dear = with_usage(material, CallUsage(1_000_000, 1, 0, 1))
     assert "as recorded → " in headline_of(dear, beside(other, dear)).text
 
 
@@ -356,7 +356,7 @@ def test_a_session_that_fits_is_left_alone() -> None:
 
 def test_a_cost_without_output_that_was_not_reported_is_a_bound(studied: Studied) -> None:
     """A count of its text may be too high: it stands beside the bound, and in the comparison, which says so."""
-    material = with_usage(studied.subject.material, Usage(100, 2_000, 300))
+    material = with_usage(studied.subject.material, CallUsage(100, 2_000, 300))
     calls = len(material.session.calls)
     account = account_of(material.session, material.output_tokens, WRITTEN)
     assert (account.estimated, account.output_tokens) == (calls, sum(material.output_tokens))
@@ -391,20 +391,20 @@ def without_output(call: ModelCall) -> ModelCall:
 def test_a_replay_ends_with_what_the_headline_says(name: str) -> None:
     found = gather([SESSIONS / f"{name}.jsonl"]).recordings
     studied = study(found, Pricing.of("anthropic:claude-sonnet-4-5"), own_prices=True)
-    done = compare(studied, ["cwl"], Settings(), InProcess())
+    done = compare(studied, ["cwl"], StrategySettings(), InProcess())
     (cwl,), (none,) = done.replays["cwl"], done.replays["none"]
     headline = headline_of(studied[0].subject.material, Simulated(cwl, none, studied[0].pricing))
     assert headline.text.startswith(done.verdict())
 
 
 def test_a_replay_of_what_wane_managed_says_what_it_counts_twice(studied: Studied) -> None:
-    material = with_usage(studied.subject.material, Usage(10, 500, 0, 5))
+    material = with_usage(studied.subject.material, CallUsage(10, 500, 0, 5))
     other = simulate_session(studied, 1_500)
     totals = replace(other.replay.totals, reread_cost=100.0)
     plain = verdict(Baselines.of(material, AUTOMATIC, other.baseline), totals, "cwl")
     assert f"{dollars(totals.dollars + 100)} with cwl, simulated with fetching again" in plain
     assert "twice" not in plain
-    material.session.evictions.append(Eviction(20, (4, 5), 1_500, 900))
+    material.session.evictions.append(RecordedEviction(20, (4, 5), 1_500, 900))
     managed = Baselines.of(material, AUTOMATIC, other.baseline)
     why = "; some fetching again counts twice, because the session was recorded with Wane at work (for {})"
     cost = dollars(account_of(material.session, material.output_tokens, AUTOMATIC).at_least)
@@ -415,8 +415,8 @@ def test_a_replay_of_what_wane_managed_says_what_it_counts_twice(studied: Studie
 
 
 def test_what_wane_managed_tells_what_marks_cost_and_eviction_saved(studied: Studied) -> None:
-    material = with_usage(studied.subject.material, Usage(10, 500, 0, 5))
-    material.session.evictions.append(Eviction(20, (4, 5), 1_500, 900))
+    material = with_usage(studied.subject.material, CallUsage(10, 500, 0, 5))
+    material.session.evictions.append(RecordedEviction(20, (4, 5), 1_500, 900))
     other = simulate_session(studied, 1_500, "none")
     money, spent = (
         money_of(material, AUTOMATIC),
@@ -431,8 +431,8 @@ def test_what_wane_managed_tells_what_marks_cost_and_eviction_saved(studied: Stu
     lowest = Baselines.of(material, AUTOMATIC, other.baseline).lowest()
     assert lowest is not None
     assert (lowest.cost, lowest.label) == (money.unmanaged, "without Wane, estimated from the recorded calls")
-    material.session.evictions.append(Eviction(30, (6, 7), 1_500, 900))
+    material.session.evictions.append(RecordedEviction(30, (6, 7), 1_500, 900))
     silent = replace(material, session=replace(material.session, calls=studied.recording.session.calls))
     assert headline_of(silent, other).text.startswith("Wane ran 2 passes; no usage with a known price was recorded. ")
-    some = with_usage(material, Usage(10, 500, 0, 5), unreported=1)
+    some = with_usage(material, CallUsage(10, 500, 0, 5), unreported=1)
     assert headline_of(some, other).text.startswith("Wane ran 2 passes, at least $")

@@ -37,7 +37,7 @@ from wane.lab.report.headline import headline_of
 from wane.lab.report.overview import overview_dict, write_overview
 from wane.lab.report.simulating import simulate_sessions
 from wane.lab.report.tiles import tiles_of
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import CallUsage, RecordedSession
 from wane.money import dollars
 from wane.rewrites import Cause
 
@@ -643,7 +643,7 @@ def test_marks_cost_also_where_nothing_was_evicted(tmp_path: Path) -> None:
     """Wane was at work from the first mark on: its report, its view and its replay say what the marks cost."""
     (tmp_path / "chat.json").write_text(json.dumps(sample.messages()))
     (session,) = read_session(tmp_path / "chat.json")
-    usage = Usage(10, 5_000, 300, 20)
+    usage = CallUsage(10, 5_000, 300, 20)
     session.calls = [replace(call, usage=usage, model="claude-opus-4-6") for call in session.calls]
     assert not session.managed, "another agent may have tools of these names"
     session.source = "journal"

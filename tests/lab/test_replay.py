@@ -17,8 +17,8 @@ from wane.lab.figures import Totals
 from wane.lab.readers import read_session
 from wane.lab.replaying.over import DESCRIPTIONS, FIXED, KEPT, LATEST, NEEDED, NOTICES, PROLOGUE, UNFINISHED, USER
 from wane.lab.replaying.replay import REREAD_OUTPUT, SUMMARY_TOKENS, Pricing, Replay, Subject, floor, replay
-from wane.lab.session import Compaction, Usage
-from wane.strategies.base import Fitted, Settings, Strategy, Substitute, SummaryNeeded
+from wane.lab.session import CallUsage, Compaction
+from wane.strategies.base import Fitted, Strategy, StrategySettings, Substitute, SummaryNeeded
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
 
 SESSION = Path(__file__).resolve().parents[3] / "shared" / "sessions" / "pi" / "before-compaction.jsonl"
@@ -34,7 +34,7 @@ def run(tale: Tale, strategy: Strategy, pricing: Pricing = AUTOMATIC, budget: in
 
 
 def make_strategy(name: str, budget: int, overhead: int = 40) -> Strategy:
-    return get_strategy(name, Settings(budget=budget, overhead=overhead, annotate="infer"))
+    return get_strategy(name, StrategySettings(budget=budget, overhead=overhead, annotate="infer"))
 
 
 # By hand
@@ -69,7 +69,7 @@ def test_the_cache_of_a_call_lives_as_long_as_the_recorded_call_asked_for() -> N
     subject = tale.subject()
     session = subject.material.session
     for number, call in enumerate(session.calls):
-        usage = Usage(0, 0, 9_000, 20, 9_000 * (number > 1))
+        usage = CallUsage(0, 0, 9_000, 20, 9_000 * (number > 1))
         session.calls[number] = replace(call, usage=usage, at=1_800.0 * number)
     pricing = Pricing.of("anthropic:claude-opus-4-6")
     done = replay(subject, Scripted(), 100_000, pricing)
@@ -144,7 +144,7 @@ def mark_tale(tale: Tale, call_id: str, **arguments: object) -> Tale:
 
 def test_a_pass_says_what_else_fills_a_call_over_the_budget() -> None:
     def why(tale: Tale, policy: Policy, budget: int = 300) -> dict[str, int]:
-        settings = Settings(budget, 40, policy=policy)
+        settings = StrategySettings(budget, 40, policy=policy)
         done = replay(tale.subject(overhead=40), get_strategy("cwl", settings), budget, AUTOMATIC)
         return dict(done.totals.over)
 

@@ -28,10 +28,10 @@ from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.report import TEXT_LIMIT, Simulated, write_report, write_sweep_report, write_view
 from wane.lab.report.page import LEAST, Texts, render, shorten, size_of, texts_within, to_json
 from wane.lab.report.sessions import outline_of
-from wane.lab.session import Compaction, RecordedSession, Usage
+from wane.lab.session import CallUsage, Compaction, RecordedSession
 from wane.lab.sweep import sweep
 from wane.money import dollars
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane.strategies.registry import STRATEGY_NAMES
 
 __all__ = ["plain_surroundings", "run"]  # fixtures
@@ -56,7 +56,7 @@ def comparison(
     *tales: Tale, names: tuple[str, ...] = STRATEGY_NAMES, trace: bool = True, policy: Policy | None = None
 ) -> Comparison:
     studied = [told.study_session(overhead=100) for told in tales]
-    return compare(studied, names, Settings(budget=2_000, policy=policy or Policy()), InProcess(), trace=trace)
+    return compare(studied, names, StrategySettings(budget=2_000, policy=policy or Policy()), InProcess(), trace=trace)
 
 
 class Page(HTMLParser):
@@ -131,7 +131,7 @@ def test_a_comparison_begins_with_three_figures_of_wane(
     assert cost["bound"].endswith(f"{tale_comparison.cheaper()}." if tale_comparison.cheaper() else "simulated.")
     assert in_view["then"] == f"{totals.loss.in_view:,} of {totals.loss.uses:,} times"
     assert (messages["value"], messages["beside"]) == (f"{totals.loss.user_turns:,}", f"of {totals.loss.user_turns:,}")
-    only = compare([tale().study_session()], ("none", "truncate"), Settings(), InProcess())
+    only = compare([tale().study_session()], ("none", "truncate"), StrategySettings(), InProcess())
     write_report(tmp_path / "without.html", only)
     assert Page(tmp_path / "without.html").data["tiles"] == []
 
@@ -335,7 +335,7 @@ def test_the_same_comparison_gives_the_same_page(tale_comparison: Comparison, tm
 
 def test_a_sweep_has_a_point_for_each_strategy_and_budget(tmp_path: Path) -> None:
     names = ("none", "compact", "cwl")
-    swept = sweep([tale().study_session()], names, (1_500, 3_000), Settings(), InProcess())
+    swept = sweep([tale().study_session()], names, (1_500, 3_000), StrategySettings(), InProcess())
     write_sweep_report(tmp_path / "s.html", swept)
     points = Page(tmp_path / "s.html").data["points"]
     found = [(it["strategy"], it["budget"]) for it in points]
@@ -345,7 +345,7 @@ def test_a_sweep_has_a_point_for_each_strategy_and_budget(tmp_path: Path) -> Non
 
 @needs_chromium
 def test_a_sweep_says_first_what_it_shows_and_names_its_budgets(tmp_path: Path) -> None:
-    swept = sweep([tale().study_session()], ("none", "compact", "cwl"), (1_500, 3_000), Settings(), InProcess())
+    swept = sweep([tale().study_session()], ("none", "compact", "cwl"), (1_500, 3_000), StrategySettings(), InProcess())
     write_sweep_report(tmp_path / "s.html", swept)
     best = {point.strategy for point in swept.frontier}
     with Browser() as browser:
@@ -360,7 +360,7 @@ def recorded_material() -> Material:
     told = tale(6)
     session: RecordedSession = told.session
     session.compactions.append(Compaction(12, "What was said before.", 8, 2_000))
-    session.calls[0] = type(session.calls[0])(session.calls[0].first, session.calls[0].stop, Usage(70, 80, 5, 9))
+    session.calls[0] = type(session.calls[0])(session.calls[0].first, session.calls[0].stop, CallUsage(70, 80, 5, 9))
     return told.material(overhead=100)
 
 
@@ -552,7 +552,7 @@ def test_it_can_be_used_from_the_keyboard(shown: Browser) -> None:
 @needs_chromium
 def test_a_view_says_what_it_comes_to_and_saves_its_picture(browser: Browser, tmp_path: Path) -> None:
     studied = tale(12).study_session(overhead=100)
-    settings = Settings(budget=2_000, annotate=studied.annotate)
+    settings = StrategySettings(budget=2_000, annotate=studied.annotate)
     replay, baseline = (Job(0, name, settings, AUTOMATIC, trace=True).run(studied.subject) for name in ("cwl", "none"))
     simulation = Simulated(replay, baseline, AUTOMATIC, "There is little room.")
     write_view(tmp_path / "v.html", [studied.subject.material], simulated=[simulation])
@@ -611,7 +611,7 @@ def test_the_frontier_is_a_staircase(browser: Browser, tmp_path: Path) -> None:
         new = f"value_of_{number} = 2"
         told.calls(f"e{number}", 30, "edit", path=f"m{number}.py", new=new).result(f"e{number}", 10, "edited")
     names = ("none", "truncate", "compact", "cwl")
-    swept = sweep([told.study_session()], names, (1_000, 1_500, 3_000), Settings(), InProcess())
+    swept = sweep([told.study_session()], names, (1_000, 1_500, 3_000), StrategySettings(), InProcess())
     write_sweep_report(tmp_path / "s.html", swept)
     browser.look(1280, 900)
     browser.open(tmp_path / "s.html")
@@ -672,7 +672,7 @@ def test_no_page_scrolls_sideways_or_complains(browser: Browser, tmp_path: Path,
         write_view(file, [recorded_material()])
     else:
         write_sweep_report(
-            file, sweep([tale().study_session()], STRATEGY_NAMES, (1_500, 3_000), Settings(), InProcess())
+            file, sweep([tale().study_session()], STRATEGY_NAMES, (1_500, 3_000), StrategySettings(), InProcess())
         )
     browser.errors.clear()
     browser.requested.clear()

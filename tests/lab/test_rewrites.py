@@ -19,7 +19,7 @@ from wane.lab.cache.rewrites import Rewrite, examine, totals_by_cause
 from wane.lab.readers import read_session
 from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import CallUsage, RecordedSession
 from wane.rewrites import Cause, Certainty, Explanation
 
 LIFETIME = 300
@@ -85,7 +85,7 @@ class Client:
         expired = event is Event.PAUSE
         read = 0 if expired else self._read(self.states.get(self.model, []))
         total = STEP * len(self.request)
-        usage = Usage(0, read, total - read, 100, rewritten=rewritten)
+        usage = CallUsage(0, read, total - read, 100, rewritten=rewritten)
         self.builder.answer([Part(Kind.TEXT, "done")], usage=usage, at=self.clock, model=self.model)
         self.states[self.model] = list(self.request)
 
@@ -134,7 +134,7 @@ def test_says_nothing_of_sessions_without_cache_reads() -> None:
     builder = SessionBuilder("silent", "openai")
     for number in range(3):
         builder.user(Content("go on"))
-        builder.answer([Part(Kind.TEXT, "done")], usage=Usage(5_000 * (number + 1)), model="gpt-5.5")
+        builder.answer([Part(Kind.TEXT, "done")], usage=CallUsage(5_000 * (number + 1)), model="gpt-5.5")
     examination = examine(builder.build())
     assert (examination.compared, examination.rewrites) == (0, ())
     assert examination.to_dict()["tokens"] is None
@@ -169,11 +169,11 @@ def test_takes_no_pause_from_a_clock_that_went_back() -> None:
 def test_knows_two_lifetimes_in_one_prefix(pause: float, read: int, cause: Cause) -> None:
     builder, at = SessionBuilder("planted", "claude-code"), 1_000.0
     usages = (
-        Usage(10, 0, 10_000, 9, cache_write_hour=10_000),
-        Usage(10, 10_000, 20_000, 9, cache_write_hour=20_000),
-        Usage(10, 30_000, 15_000, 9),
-        Usage(10, 45_000, 5_000, 9),
-        Usage(10, read, 50_100 - read, 9),
+        CallUsage(10, 0, 10_000, 9, cache_write_hour=10_000),
+        CallUsage(10, 10_000, 20_000, 9, cache_write_hour=20_000),
+        CallUsage(10, 30_000, 15_000, 9),
+        CallUsage(10, 45_000, 5_000, 9),
+        CallUsage(10, read, 50_100 - read, 9),
     )
     builder.user(Content("begin"))
     for number, usage in enumerate(usages):
@@ -244,7 +244,7 @@ def test_knows_events_at_which_claude_code_changed_its_messages(
     }
 
 
-def explain_usages(*usages: Usage, model: str, spoken: int = 0) -> list[tuple[int, Cause, Certainty]]:
+def explain_usages(*usages: CallUsage, model: str, spoken: int = 0) -> list[tuple[int, Cause, Certainty]]:
     """Return what is said of requests in one turn, of which the user interrupts one."""
     builder = SessionBuilder("planted", "codex")
     builder.user(Content("begin"))
@@ -256,22 +256,22 @@ def explain_usages(*usages: Usage, model: str, spoken: int = 0) -> list[tuple[in
 
 
 def test_what_the_next_request_reads_again_was_there_all_along() -> None:
-    usages = (Usage(0, 0, 20_000, 9), Usage(0, 20_000, 2_000, 9), Usage(0, 0, 24_000, 9))
+    usages = (CallUsage(0, 0, 20_000, 9), CallUsage(0, 20_000, 2_000, 9), CallUsage(0, 0, 24_000, 9))
     routed = [(2, Cause.ROUTING, Certainty.INFERRED)]
-    assert explain_usages(*usages, Usage(0, 22_000, 4_000, 9), model="claude-opus-4-6") == [
+    assert explain_usages(*usages, CallUsage(0, 22_000, 4_000, 9), model="claude-opus-4-6") == [
         *routed,
         (3, Cause.UNEXPLAINED, Certainty.UNKNOWN),  # what the request before has written
     ]
     unknown = [(2, Cause.HEAD, Certainty.UNKNOWN)]
-    assert explain_usages(*usages, Usage(0, 24_000, 2_000, 9), model="claude-opus-4-6") == unknown
+    assert explain_usages(*usages, CallUsage(0, 24_000, 2_000, 9), model="claude-opus-4-6") == unknown
     # The next request reads what this one has written, which is shorter than what was cached before.
-    shorter = (*usages[:2], Usage(0, 0, 21_000, 9), Usage(0, 21_000, 1_000, 9))
+    shorter = (*usages[:2], CallUsage(0, 0, 21_000, 9), CallUsage(0, 21_000, 1_000, 9))
     assert explain_usages(*shorter, model="claude-opus-4-6") == unknown
 
 
 @pytest.mark.parametrize(("spoken", "cause"), [(0, Cause.ROUTING), (2, Cause.HEAD)])
 def test_within_a_turn_an_automatic_cache_misses_by_itself(spoken: int, cause: Cause) -> None:
-    usages = (Usage(17_568, 2_432), Usage(600, 19_840), Usage(20_568, 2_432), Usage(900, 22_912))
+    usages = (CallUsage(17_568, 2_432), CallUsage(600, 19_840), CallUsage(20_568, 2_432), CallUsage(900, 22_912))
     ((call, found, _),) = explain_usages(*usages, model="gpt-5.5", spoken=spoken)
     assert (call, found) == (2, cause)
 
@@ -279,7 +279,7 @@ def test_within_a_turn_an_automatic_cache_misses_by_itself(spoken: int, cause: C
 @pytest.mark.parametrize(("pause", "cause"), [(590, Cause.HEAD), (610, Cause.IDLE)])
 def test_an_automatic_cache_may_be_gone_after_ten_minutes(pause: int, cause: Cause) -> None:
     builder = SessionBuilder("planted", "codex")
-    for number, usage in enumerate((Usage(17_568, 2_432), Usage(600, 19_840), Usage(20_568, 2_432))):
+    for number, usage in enumerate((CallUsage(17_568, 2_432), CallUsage(600, 19_840), CallUsage(20_568, 2_432))):
         builder.user(Content("go on"))
         at = 100.0 + number + (pause if number == 2 else 0)
         builder.answer([Part(Kind.TEXT, "done")], usage=usage, at=at, model="gpt-5.5")

@@ -24,7 +24,7 @@ from wane.lab.report import write_report
 from wane.lab.report.headline import headline_of
 from wane.lab.room import room_of, tight_lines, tight_sessions
 from wane.lab.tune import tune
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 
 STRICT = Policy(min_room=0.0)
 OVERHEAD = 950
@@ -46,8 +46,8 @@ def with_window(studied: Studied, window: int) -> Studied:
 
 def test_a_session_that_fits_into_the_budget_has_room_enough() -> None:
     material = Tale().system(60).user(10).says(5).material()
-    assert room_of(material, Settings(100, policy=STRICT)) is None
-    assert room_of(material, Settings(69, policy=STRICT)) == Room(69, system=60, user=10)
+    assert room_of(material, StrategySettings(100, policy=STRICT)) is None
+    assert room_of(material, StrategySettings(69, policy=STRICT)) == Room(69, system=60, user=10)
 
 
 def test_all_strategies_are_judged_by_the_budget_that_was_set_and_it_is_said_which_one_was_held_to_more(
@@ -55,7 +55,7 @@ def test_all_strategies_are_judged_by_the_budget_that_was_set_and_it_is_said_whi
 ) -> None:
     """Beside strategies held to 1,500 tokens, one that works with more is over these, and nothing is best."""
     studied = [heavy()]
-    done = compare(studied, ["cwl", "truncate"], Settings(BUDGET), InProcess(), trace=True)
+    done = compare(studied, ["cwl", "truncate"], StrategySettings(BUDGET), InProcess(), trace=True)
     ours, truncated = done.totals("cwl"), done.totals("truncate")
     assert ours.raised_to > BUDGET == truncated.budget_used
     assert (truncated.raised, ours.over_used) == (0, 0)
@@ -72,23 +72,25 @@ def test_all_strategies_are_judged_by_the_budget_that_was_set_and_it_is_said_whi
     data = json.loads(page.read_text().partition('id="data">')[2].partition("</script>")[0])
     assert not any(row.get("best") for row in data["strategies"])
     assert {row["name"]: row.get("raised_to") for row in data["strategies"]}["cwl"] == ours.raised_to
-    strict = compare(studied, ["cwl", "truncate"], Settings(BUDGET, policy=STRICT), InProcess())
+    strict = compare(studied, ["cwl", "truncate"], StrategySettings(BUDGET, policy=STRICT), InProcess())
     assert (strict.totals("cwl").raised, strict.totals("cwl").budget_used) == (0, BUDGET)
 
 
 def test_what_came_after_the_last_call_does_not_count() -> None:
     material = Tale().user(10).says(5).user(50).material()
-    assert room_of(material, Settings(9, policy=STRICT)) == Room(9, system=0, user=10)
+    assert room_of(material, StrategySettings(9, policy=STRICT)) == Room(9, system=0, user=10)
 
 
 def test_it_is_replayed_at_both_budgets() -> None:
     studied = heavy()
-    (tight,) = tight_sessions([working(3).study_session(), studied], Settings(BUDGET, policy=STRICT), InProcess())
+    (tight,) = tight_sessions(
+        [working(3).study_session(), studied], StrategySettings(BUDGET, policy=STRICT), InProcess()
+    )
     assert tight.name == "heavy"
     assert tight.room.tight
     assert tight.room.advised > BUDGET
     for totals, budget in ((tight.totals, BUDGET), (tight.advised, tight.room.advised)):
-        settings = Settings(budget, policy=STRICT, annotate=studied.annotate)
+        settings = StrategySettings(budget, policy=STRICT, annotate=studied.annotate)
         alone = Job(0, "cwl", settings, AUTOMATIC).run(studied.subject).totals
         assert totals is not None
         assert replace(totals, seconds=0) == replace(alone, seconds=0)
@@ -97,7 +99,7 @@ def test_it_is_replayed_at_both_budgets() -> None:
 
 
 def test_a_budget_beyond_the_models_window_is_not_replayed() -> None:
-    (tight,) = tight_sessions([with_window(heavy(), 2_000)], Settings(BUDGET, policy=STRICT), InProcess())
+    (tight,) = tight_sessions([with_window(heavy(), 2_000)], StrategySettings(BUDGET, policy=STRICT), InProcess())
     assert tight.totals is tight.advised is None
     assert str(tight).endswith("but the model's window holds 2,000: load fewer tools.")
 
@@ -105,7 +107,7 @@ def test_a_budget_beyond_the_models_window_is_not_replayed() -> None:
 def test_several_sessions_are_named_the_tightest_first() -> None:
     every = [heavy(f"heavy-{number}", turns) for number, turns in enumerate([40, 42, 44, 46, 48, 50])]
     assert tight_lines([], 7) == []
-    tight = tight_sessions(every, Settings(BUDGET, policy=STRICT))
+    tight = tight_sessions(every, StrategySettings(BUDGET, policy=STRICT))
     lines = tight_lines(tight, 7)
     assert lines[0] == "6 of 7 sessions have too little room for the work:"
     assert lines[1].startswith("  heavy-5: The budget of 1,500 tokens leaves too little room: ")
@@ -115,17 +117,17 @@ def test_several_sessions_are_named_the_tightest_first() -> None:
 
 
 def test_a_comparison_tells_it_of_cwl() -> None:
-    done = compare([heavy()], ["cwl"], Settings(BUDGET, policy=STRICT), InProcess())
+    done = compare([heavy()], ["cwl"], StrategySettings(BUDGET, policy=STRICT), InProcess())
     (told,) = done.to_dict()["tight"]
     assert told["tight"]
     assert told["at_advised"]["recall"] >= told["at_budget"]["recall"]
-    assert compare([heavy()], ["truncate"], Settings(BUDGET, policy=STRICT), InProcess()).tight == ()
-    assert compare([heavy()], ["cwl"], Settings(5_000), InProcess()).to_dict()["tight"] == []
+    assert compare([heavy()], ["truncate"], StrategySettings(BUDGET, policy=STRICT), InProcess()).tight == ()
+    assert compare([heavy()], ["cwl"], StrategySettings(5_000), InProcess()).to_dict()["tight"] == []
 
 
 @pytest.mark.full
 def test_a_tuning_tells_with_which_budget_the_recommended_one_works() -> None:
-    done = tune([heavy()], Settings(), InProcess(), [BUDGET])
+    done = tune([heavy()], StrategySettings(), InProcess(), [BUDGET])
     (told,) = done.to_dict()["tight"]
     assert (told["budget"], told["tight"], told["at_budget"]) == (BUDGET, False, None)
     assert BUDGET < done.chosen.totals.peak <= told["used"]
@@ -136,7 +138,7 @@ def test_a_tuning_tells_with_which_budget_the_recommended_one_works() -> None:
 @pytest.mark.full
 def test_a_tuning_tells_it_of_the_recommended_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wane.lab.tune.Policy", partial(Policy, min_room=0.0))
-    done = tune([heavy()], Settings(), InProcess(), [BUDGET])
+    done = tune([heavy()], StrategySettings(), InProcess(), [BUDGET])
     (told,) = done.to_dict()["tight"]
     assert told["budget"] == BUDGET
     figures = {"cost_usd", "recall", "passes"}
@@ -154,7 +156,11 @@ def test_a_headline_ends_with_it() -> None:
 
 def test_the_page_of_a_comparison_tells_it_without_names_if_these_are_private(tmp_path: Path) -> None:
     done = compare(
-        [heavy("secret"), heavy("hidden", 40)], ["cwl"], Settings(BUDGET, policy=STRICT), InProcess(), trace=True
+        [heavy("secret"), heavy("hidden", 40)],
+        ["cwl"],
+        StrategySettings(BUDGET, policy=STRICT),
+        InProcess(),
+        trace=True,
     )
     for contents in (True, False):
         write_report(tmp_path / "page.html", done, contents=contents)
@@ -169,7 +175,7 @@ def test_on_real_sessions_it_tells_those_that_keep_less_than_compaction() -> Non
     folders = [SESSIONS / name for name in ("claude-code", "codex", "pi", "copilot-cli")]
     studied = study(gather(folders).recordings, Pricing.of("anthropic:claude-sonnet-4-5"))
     # By what is kept: an index says more of what has left than a summary without names does.
-    done = compare(studied, ["cwl", "compact"], Settings(policy=Policy(index_share=0)), InProcess())
+    done = compare(studied, ["cwl", "compact"], StrategySettings(policy=Policy(index_share=0)), InProcess())
     tight = {it.name for it in done.tight}
     assert len(tight) == 4
     for ours, theirs in zip(done.replays["cwl"], done.replays["compact"], strict=True):

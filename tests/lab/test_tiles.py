@@ -10,7 +10,7 @@ from tests.lab.tales import AUTOMATIC, Tale, working
 from tests.lab.test_headline import beside, simulate_session, with_usage
 from wane.lab.replaying.studying import Studied
 from wane.lab.report.tiles import UNKNOWN, tiles_of
-from wane.lab.session import Compaction, Eviction, Usage
+from wane.lab.session import CallUsage, Compaction, RecordedEviction
 from wane.lab.verdict import Baselines
 from wane.money import dollars, share
 
@@ -33,7 +33,7 @@ def test_a_simulated_session_has_its_cost_its_share_in_view_and_the_users_messag
 
 
 def test_a_session_that_fits_costs_the_same(studied: Studied) -> None:
-    known = with_usage(studied.subject.material, Usage(1_000, 10, 0, 0))
+    known = with_usage(studied.subject.material, CallUsage(1_000, 10, 0, 0))
     other = beside(simulate_session(studied, 1_000_000), known)
     cost, in_view, _ = tiles_of(known, other)
     spent = Baselines.of(known, AUTOMATIC, other.baseline).recorded.account.at_least
@@ -62,8 +62,8 @@ def test_a_silent_session_has_no_messages_and_needs_none() -> None:
 
 
 def test_the_figures_of_a_managed_session_add_up(studied: Studied) -> None:
-    known = with_usage(studied.subject.material, Usage(10, 500, 0, 5))
-    known.session.evictions.append(Eviction(20, (4, 5), 1_500, 900))
+    known = with_usage(studied.subject.material, CallUsage(10, 500, 0, 5))
+    known.session.evictions.append(RecordedEviction(20, (4, 5), 1_500, 900))
     cost = tiles_of(known, simulate_session(studied, 1_500, "none"))[0]
     spent, marks, saved, without = (float(it[1].removeprefix("$").replace(",", "")) for it in cost.lines)
     assert saved > 0 == marks

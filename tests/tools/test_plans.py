@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from wane.tools.plans import Plan
+from wane.tools.plans import AgentPlan
 
 LISTS = {"TodoWrite": ("todos", "content"), "write_todos": ("todos", "description"), "update_plan": ("plan", "step")}
 
@@ -19,7 +19,7 @@ def plan_arguments(tool: str, statuses: Mapping[str, str]) -> str:
 
 @pytest.mark.parametrize("tool", LISTS)
 def test_a_list_replaces_the_plan(tool: str) -> None:
-    plan = Plan()
+    plan = AgentPlan()
     assert plan.read(tool, plan_arguments(tool, {"look": "in_progress", "fix": "pending"}))
     assert plan.current == "look"
     assert plan.read(tool, plan_arguments(tool, {"look": "completed", "fix": "in_progress"}))
@@ -30,7 +30,7 @@ def test_a_list_replaces_the_plan(tool: str) -> None:
 
 
 def test_tasks_are_created_and_updated_by_number() -> None:
-    plan = Plan()
+    plan = AgentPlan()
     for subject in ("look", "fix"):
         plan.read("TaskCreate", json.dumps({"subject": subject, "description": "at length", "activeForm": "…ing"}))
     assert plan.current == ""
@@ -44,7 +44,7 @@ def test_tasks_are_created_and_updated_by_number() -> None:
 
 
 def test_of_several_entries_in_progress_the_latest_is_current() -> None:
-    plan = Plan()
+    plan = AgentPlan()
     plan.read("TodoWrite", plan_arguments("TodoWrite", {"a": "pending", "b": "in_progress"}))
     plan.read("TodoWrite", plan_arguments("TodoWrite", {"a": "in_progress", "b": "in_progress"}))
     assert plan.current == "a"
@@ -62,7 +62,7 @@ def test_of_several_entries_in_progress_the_latest_is_current() -> None:
     ],
 )
 def test_other_calls_and_calls_that_say_nothing_new_change_nothing(tool: str, arguments: str) -> None:
-    plan = Plan()
+    plan = AgentPlan()
     plan.read("TodoWrite", plan_arguments("TodoWrite", {"a": "in_progress"}))
     assert not plan.read(tool, arguments)
     assert plan.current == "a"
@@ -70,7 +70,7 @@ def test_other_calls_and_calls_that_say_nothing_new_change_nothing(tool: str, ar
 
 @pytest.mark.parametrize("arguments", [None, "", "[", "[]", "5", '{"todos": 5}', '{"todos": [5, {}, {"content": 5}]}'])
 def test_arguments_that_hold_no_list_leave_an_empty_plan(arguments: str | None) -> None:
-    plan = Plan()
+    plan = AgentPlan()
     plan.read("TodoWrite", arguments)
     assert not plan.entries
     assert plan.current == ""

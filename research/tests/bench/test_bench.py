@@ -24,7 +24,7 @@ from wane.core.errors import ConfigError, FormatError, WaneError
 from wane.lab.readers import gather
 from wane.lab.replaying.replay import Pricing, replay
 from wane.lab.replaying.studying import Studied, study
-from wane.strategies.base import Settings, Slot, Substitute
+from wane.strategies.base import Slot, StrategySettings, Substitute
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
 from wane_research.bench.figures import Evidence, Figures, Watched, names, render_part, total
 from wane_research.bench.results import at_view, read_result
@@ -146,7 +146,7 @@ class TestFigures:
                 views.append([*view])
                 super()._measure(before, view)
 
-        settings = replace(chat.under(Settings(budget=3_000)), overhead=material.overhead)
+        settings = replace(chat.under(StrategySettings(budget=3_000)), overhead=material.overhead)
         watched = Copied(get_strategy(strategy, settings), material, evidence)
         plain = replay(chat.subject, get_strategy(strategy, settings), 3_000, chat.pricing)
         totals = replay(chat.subject, watched, 3_000, chat.pricing).totals

@@ -23,7 +23,7 @@ from research.tests.evaluation.machines import PYTHON_IMAGE
 
 from wane.scripted import summary
 from wane.scripted.sight import asks_for_summary
-from wane.scripted.witness import MODEL, Witness
+from wane.scripted.witness import MODEL, RequestWitness
 from wane.testing import Reply, Request, ScriptedServer
 from wane_research.closed_loop.mind import decide
 from wane_research.closed_loop.work import Work, make_work
@@ -107,7 +107,7 @@ class Model:
     """
 
     def __init__(self) -> None:
-        self._witness = Witness(BUDGET, summarise)
+        self._witness = RequestWitness(BUDGET, summarise)
 
     def __call__(self, request: Request) -> Reply:
         if not asks_for_summary(request) and not any(message.role == "assistant" for message in request.messages):

@@ -33,7 +33,7 @@ from wane_research.evaluation.statistics import t_quantile
 pytest.importorskip("pydantic_ai")
 pytest.importorskip("anthropic")
 
-from wane.agent.config import Settings
+from wane.agent.config import AgentSettings
 from wane.agent.session import AgentSession, SessionConfig
 from wane.journal import SessionStore
 from wane.testing.models import anthropic_model
@@ -101,7 +101,7 @@ class Trials:
         for number in range(3):
             (app / f"part-{number}.txt").write_text(f"{number}\n", encoding="utf-8")
         model = anthropic_model(self.url, arm.model.partition(":")[2], 0)
-        settings = Settings(model=model, budget=arm.budget or DEFAULT_BUDGET, yolo=True)
+        settings = AgentSettings(model=model, budget=arm.budget or DEFAULT_BUDGET, yolo=True)
         settings = settings.replace(strategy=arm.strategy, annotate=arm.annotate or "model")
         store = SessionStore(attempt.directory / "agent" / SESSIONS)
         session = self._session(attempt.earlier, SessionConfig(app, settings, store))

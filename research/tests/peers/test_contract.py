@@ -16,7 +16,7 @@ from tests.context_strategies.test_contract import (
 )
 from tests.strategies import times
 from wane.core import Item
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane_research.peers import PEERS, installed_peers
 
 KEPT: dict[str, tuple[Rule, ...]] = {
@@ -58,7 +58,7 @@ def test_it_covers_every_peer() -> None:
 @of_peers()
 @times(0.7)
 @given(case=cases(answered_histories()))
-def test_they_keep_these(name: str, case: tuple[list[Item], Settings]) -> None:
+def test_they_keep_these(name: str, case: tuple[list[Item], StrategySettings]) -> None:
     life = live(name, *case)
     for rule in KEPT[name]:
         assert not broken(life, rule), rule.__name__
@@ -68,7 +68,7 @@ def test_they_keep_these(name: str, case: tuple[list[Item], Settings]) -> None:
 @of_peers()
 @times(0.4)
 @given(case=cases(answered_histories()))
-def test_views_depend_on_nothing_but_what_has_happened(name: str, case: tuple[list[Item], Settings]) -> None:
+def test_views_depend_on_nothing_but_what_has_happened(name: str, case: tuple[list[Item], StrategySettings]) -> None:
     views_depend_on_the_past_alone(name, *case)
 
 
@@ -76,7 +76,7 @@ def test_views_depend_on_nothing_but_what_has_happened(name: str, case: tuple[li
 @of_peers("strands-window")
 @times(0.4)
 @given(case=cases(answered_histories()))
-def test_asking_again_changes_nothing(name: str, case: tuple[list[Item], Settings]) -> None:
+def test_asking_again_changes_nothing(name: str, case: tuple[list[Item], StrategySettings]) -> None:
     asking_again_changes_nothing(name, *case)
 
 

@@ -50,7 +50,7 @@ _TIGHTENED: Final = {"cost_limit": float("inf"), "time_limit": float("inf"), "pa
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AgentSettings:
     """How the agent works.
 
     Attributes:
@@ -91,14 +91,14 @@ class Settings:
         return replace(self, context=replace(self.context, **context), **changes)
 
 
-def load_settings(options: AgentOptions, environ: Mapping[str, str]) -> Settings:
+def load_settings(options: AgentOptions, environ: Mapping[str, str]) -> AgentSettings:
     """Return the settings for one start of the agent.
 
     Raises:
         ConfigError: for a file that cannot be read or is not TOML, an unknown key, or a wrong value. The message names
             the file and the key.
     """
-    settings = Settings()
+    settings = AgentSettings()
     for path in (user_file(environ), project_file(options.cwd)):
         if path is not None and (settings_read := _read(path)) is not None:
             settings = _merge(settings, settings_read, path)
@@ -171,7 +171,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     return values
 
 
-def _merge(settings: Settings, values: Mapping[str, Any], path: Path) -> Settings:
+def _merge(settings: AgentSettings, values: Mapping[str, Any], path: Path) -> AgentSettings:
     changes: dict[str, Any] = {}
     policy: dict[str, Any] = {}
     for key, value in values.items():
@@ -205,7 +205,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
-def _with_options(settings: Settings, options: AgentOptions) -> Settings:
+def _with_options(settings: AgentSettings, options: AgentOptions) -> AgentSettings:
     names = ("model", "budget", "strategy", "annotate", "tasks", "yolo", "sandbox")
     chosen = {
         name: value
@@ -314,4 +314,4 @@ _CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
 }
 """Every setting of a file, and the check of its value."""
 
-assert {spec.name for spec in fields(Settings)} - {"context"} <= set(_CHECKS), "every setting needs a check"
+assert {spec.name for spec in fields(AgentSettings)} - {"context"} <= set(_CHECKS), "every setting needs a check"

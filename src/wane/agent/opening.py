@@ -12,14 +12,14 @@ from wane.account import Account
 from wane.agent.approval.permissions import Approver, Permissions, refuse
 from wane.agent.approval.reading import Surroundings
 from wane.agent.approval.rules import FILE, RememberedRules, Rule
-from wane.agent.config import Settings, project_of, user_file
+from wane.agent.config import AgentSettings, project_of, user_file
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT
 from wane.agent.recorder import Recorder
 from wane.agent.repositories import RepositoryGuard, quiet_environment
 from wane.agent.rewind import accounts_left
 from wane.agent.sandbox.own_git import OwnGit
-from wane.agent.sandbox.wall import Kind, Sandbox, find_sandbox
+from wane.agent.sandbox.wall import Confinement, Sandbox, find_sandbox
 from wane.agent.search_path import shield_path, users_environment
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
@@ -55,7 +55,7 @@ class SessionConfig:
         cwd: directory that the agent works in.
         settings: how it works.
         store: where its journal is kept; None keeps none.
-        ask: asks the user to approve commands and file changes; not used with `Settings.yolo`.
+        ask: asks the user to approve commands and file changes; not used with `AgentSettings.yolo`.
         chosen: names of the settings that the user chose for this start. A resumed session takes these from `settings`
             and keeps its own for the rest.
         elsewhere: what was spent in the sessions that the user went back or forward from, by their ids; it counts for
@@ -63,7 +63,7 @@ class SessionConfig:
     """
 
     cwd: Path
-    settings: Settings = field(default_factory=Settings)
+    settings: AgentSettings = field(default_factory=AgentSettings)
     store: SessionStore | None = None
     ask: Approver = refuse
     chosen: frozenset[str] = frozenset()
@@ -157,7 +157,7 @@ def _sandbox(config: SessionConfig) -> Sandbox:
     sandbox = find_sandbox(config.cwd, os.environ, mode)
     if mode != "all":
         return sandbox
-    if sandbox.kind in (Kind.BUBBLEWRAP, Kind.SEATBELT):
+    if sandbox.kind in (Confinement.BUBBLEWRAP, Confinement.SEATBELT):
         return replace(sandbox, holds_allowed=True, network=config.settings.sandbox_network)
     reason = sandbox.reason or "Landlock can confine what reads, and not what writes"
     raise ConfigError(f'the setting sandbox is "all", but nothing can hold what you allow: {reason}; use "reads"')
@@ -191,12 +191,12 @@ def _is_annotated(records: Sequence[Record]) -> bool:
     return is_annotated(part for message in messages for part in _FORMAT.parts(message))
 
 
-def record_model(recorder: Recorder, settings: Settings, model: Model) -> None:
+def record_model(recorder: Recorder, settings: AgentSettings, model: Model) -> None:
     """Record the model that answers from here on."""
     recorder.note(AGENT_NOTE, model=name_of(settings, model))
 
 
-def _resumed_settings(config: SessionConfig, recorded: ConfigRecord, model: str | None) -> Settings:
+def _resumed_settings(config: SessionConfig, recorded: ConfigRecord, model: str | None) -> AgentSettings:
     """The recorded settings of a session, except those that the user chose for this start."""
     settings, values = config.settings, dict[str, Any]()
     if recorded.strategy:
@@ -216,6 +216,6 @@ def _noted_model(records: Sequence[Record]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def name_of(settings: Settings, model: Model) -> str:
+def name_of(settings: AgentSettings, model: Model) -> str:
     """The model as the user named it: `openai-chat:x` is not the `openai:x` of the model's id."""
     return settings.model if isinstance(settings.model, str) else model.model_id

@@ -97,7 +97,7 @@ def _with_settings(environ: Mapping[str, str], settings: Mapping[str, str]) -> d
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
+class GitRepository:
     """A repository as Git would find it.
 
     Attributes:
@@ -172,7 +172,7 @@ def holds_credential(settings: Path) -> bool:
         return settings.is_file()
 
 
-def find_credentials(repository: Repository) -> Iterator[str]:
+def find_credentials(repository: GitRepository) -> Iterator[str]:
     """Yield files of a repository's own directory that hold passwords or tokens: settings and stored credentials."""
     modules: list[Path] = []
     for folder, folders, names in os.walk(repository.common / "modules"):
@@ -191,7 +191,7 @@ def find_credentials(repository: Repository) -> Iterator[str]:
                 yield str(path)
 
 
-def find_repository(start: Path) -> Repository | None:
+def find_repository(start: Path) -> GitRepository | None:
     """Return the repository that Git opens if it is started in a directory; None if there is none."""
     real = Path(os.path.realpath(start))
     for folder in (real, *real.parents):
@@ -201,20 +201,20 @@ def find_repository(start: Path) -> Repository | None:
                 name = _text_of(entry).partition("gitdir:")[2].strip()
             except (OSError, ValueError):
                 name = ""
-            own = Repository(folder, Path(os.path.realpath(folder / name)))
+            own = GitRepository(folder, Path(os.path.realpath(folder / name)))
             return replace(own, embedded=not (own.is_mutual or own.is_within) or _leads_elsewhere(own.common))
         if os.path.lexists(entry):
             # Git goes on above a directory that is no repository, so where it ends is not known.
             # Nor is it this one's if its files, or what they name, are elsewhere.
             elsewhere = entry.is_symlink() or os.path.lexists(entry / "commondir") or _leads_elsewhere(entry)
             doubtful = elsewhere or not os.path.lexists(entry / "HEAD")
-            return Repository(folder, Path(os.path.realpath(entry)), embedded=doubtful)
+            return GitRepository(folder, Path(os.path.realpath(entry)), embedded=doubtful)
         if all(os.path.lexists(folder / name) for name in ("HEAD", "objects", "refs")):
-            return Repository(folder, folder, embedded=True)
+            return GitRepository(folder, folder, embedded=True)
     return None
 
 
-def find_hooks(repository: Repository) -> tuple[tuple[str, str], ...]:
+def find_hooks(repository: GitRepository) -> tuple[tuple[str, str], ...]:
     """Return the programs of a repository that Git starts when it writes, each with a digest of its content."""
     hooks: list[tuple[str, str]] = []
     try:
@@ -358,7 +358,7 @@ class RepositoryGuard:
         own = find_repository(self.directory)
         return _digest((*(self.unknown_settings(own) or ()), *find_hooks(own))) if own is not None else ""
 
-    def unknown_settings(self, repository: Repository) -> tuple[tuple[str, str], ...] | None:
+    def unknown_settings(self, repository: GitRepository) -> tuple[tuple[str, str], ...] | None:
         """Return the settings of a repository that may start a program; None if they cannot be read."""
         common = repository.common
         files = [common / "config", repository.directory / "config.worktree"]
@@ -393,7 +393,7 @@ class RepositoryGuard:
                     unknown.append((name, value))
         return tuple(sorted(unknown))
 
-    def _has_submodules(self, repository: Repository) -> bool:
+    def _has_submodules(self, repository: GitRepository) -> bool:
         """Whether the index has commits of other repositories, which `git status` and `git diff` open."""
         key = (repository.directory, _state(repository.directory / "index"))
         if key not in self._links:

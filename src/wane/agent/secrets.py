@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from wane.agent.repositories import CREDENTIAL_FILES, Repository, holds_credential
+from wane.agent.repositories import CREDENTIAL_FILES, GitRepository, holds_credential
 
 _NAME: Final = re.compile(
     r"""
@@ -66,7 +66,7 @@ def read_of_project(path: Path, project: Path, most: int) -> bytes | None:
         return file.read(most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
 
 
-def find_hidden(root: str, repository: Repository | None) -> Iterator[str]:
+def find_hidden(root: str, repository: GitRepository | None) -> Iterator[str]:
     """Yield what is kept from a command below a directory, from the top down, without links.
 
     That is secrets which Git does not track, and pipes and devices: reading these may change them.
@@ -117,7 +117,7 @@ def _find_passwords(folder: str) -> Iterator[str]:
             yield entry.path
 
 
-def _index_of(repository: Repository | None) -> bytes:
+def _index_of(repository: GitRepository | None) -> bytes:
     if repository is None or not (repository.directory / "index").is_file():
         return b""
     try:

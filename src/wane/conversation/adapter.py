@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic
 
 from wane.formats.base import MessageT, Part, is_answer
-from wane.strategies.host import Scope
+from wane.strategies.host import HostScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Adapter(Generic[MessageT]):
         """
         return None
 
-    def scopes(self, message: MessageT) -> Sequence[Scope] | None:  # noqa: ARG002 - for subclasses
+    def scopes(self, message: MessageT) -> Sequence[HostScope] | None:  # noqa: ARG002 - for subclasses
         """Return the host's scopes in which a model made a message; None if the message does not say."""
         return None
 

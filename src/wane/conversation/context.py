@@ -11,7 +11,7 @@ from wane.core import Counter, EpisodeType, Policy, ToolClass, chars, parse_budg
 from wane.core.errors import ConfigError
 from wane.counters import get_counter
 from wane.journal.records import ConfigRecord
-from wane.strategies.base import Annotate, Settings
+from wane.strategies.base import Annotate, StrategySettings
 from wane.strategies.registry import check_strategy, policy_of, traits
 
 CACHE_LIFETIME: Final = 300.0
@@ -45,7 +45,7 @@ class ContextArguments(EpisodeArguments, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class ContextSettings(Settings):
+class ContextSettings(StrategySettings):
     """How a context is managed, with the settings of its strategy.
 
     To add a setting, add it here with its meaning and its check, and to the arguments above.
@@ -80,7 +80,9 @@ class ContextSettings(Settings):
     tuned: TunedBudget | None = None
 
     def __post_init__(self) -> None:
-        Settings.__post_init__(self)  # not `super()`: with slots, dataclass makes another class than it refers to
+        StrategySettings.__post_init__(
+            self
+        )  # not `super()`: with slots, dataclass makes another class than it refers to
         check_strategy(self.strategy)
         share, seconds, counter = self.remind_at, self.cache_lifetime, self.counter
         if share is not None and not (_is_number(share) and 0 < share <= 1):

@@ -50,7 +50,7 @@ from wane.journal.records import ConfigRecord, Record
 from wane.recall import answer
 from wane.refusals import TOO_LONG, fitting_budget, message_of
 from wane.strategies.base import SummaryNeeded
-from wane.strategies.host import Scope
+from wane.strategies.host import HostScope
 from wane.strategies.registry import traits
 
 if TYPE_CHECKING:
@@ -157,8 +157,8 @@ class Conversation(Generic[M]):
         self._hosted = False  # whether a framework keeps the history
         # The object whose scopes concern the conversation (`wane.conversation.scopes`); branches share it.
         self._owner: object = object()
-        self._worker: Scope | None = None  # the scope of the agent that asks the model, if it has one
-        self._asked_in: tuple[Scope, ...] = ()  # the scopes in which the latest request was made
+        self._worker: HostScope | None = None  # the scope of the agent that asks the model, if it has one
+        self._asked_in: tuple[HostScope, ...] = ()  # the scopes in which the latest request was made
         self._make_fronts()
         self._begin(MessageHistory(self.format, adapter, context))
 
@@ -404,7 +404,7 @@ class Conversation(Generic[M]):
             )
         return OpenEpisode(self._owner, name, type, dependencies, self._check_scope, self._describe)
 
-    def _scopes_here(self) -> tuple[Scope, ...]:
+    def _scopes_here(self) -> tuple[HostScope, ...]:
         """Return the scopes in which the program is now, if it marks episodes."""
         if self._history.engine.host is None:
             return ()
@@ -414,12 +414,12 @@ class Conversation(Generic[M]):
             return scopes
         return (*scopes, self._worker)
 
-    def _check_scope(self, scope: Scope) -> None:
+    def _check_scope(self, scope: HostScope) -> None:
         assert self._history.engine.host is not None
         check_scope(scope, self._owner, self._history.engine.host, self.window)
 
     @_with_lock
-    def _describe(self, scope: Scope, text: str) -> None:
+    def _describe(self, scope: HostScope, text: str) -> None:
         """Append a notice that holds the description of an open episode.
 
         Raises:
@@ -847,12 +847,12 @@ class Host(Generic[M]):
         return self._conversation._history.engine.host is not None
 
     @property
-    def worker(self) -> Scope | None:
+    def worker(self) -> HostScope | None:
         """The episode or task of the agent that asks the model; it lasts until another agent asks (R18)."""
         return self._conversation._worker
 
     @worker.setter
-    def worker(self, scope: Scope | None) -> None:
+    def worker(self, scope: HostScope | None) -> None:
         self._conversation._worker = scope
 
     @property

@@ -26,8 +26,8 @@ from wane.strategies.base import (
     Done,
     Fitted,
     Resumable,
-    Settings,
     Slot,
+    StrategySettings,
     Substitute,
     SummaryNeeded,
     unasked_error,
@@ -371,7 +371,7 @@ def plausible(reported: int, counted: int) -> bool:
     return reported >= max(1, _PLAUSIBLE * counted)
 
 
-def _other(name: str, settings: Settings) -> Resumable:
+def _other(name: str, settings: StrategySettings) -> Resumable:
     """Return a strategy that does not evict by episode."""
     strategy = get_strategy(name, settings)
     if not isinstance(strategy, Resumable):

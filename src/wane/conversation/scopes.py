@@ -14,11 +14,11 @@ from uuid import uuid4
 from wane.core import ContextWindow, EpisodeType
 from wane.core.errors import ConfigError, HistoryError
 from wane.formats.notices import is_persons, stated_in
-from wane.strategies.host import CLOSING, OPENING, HostMarker, Scope
+from wane.strategies.host import CLOSING, OPENING, HostMarker, HostScope
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_LIVE: Final[dict[str, Scope]] = {}  # by id, the scopes that code of this process is in
+_LIVE: Final[dict[str, HostScope]] = {}  # by id, the scopes that code of this process is in
 _INNERMOST: Final[ContextVar[OpenScope | None]] = ContextVar("wane_scope", default=None)
 
 
@@ -45,7 +45,7 @@ class OpenScope:
         name: str,
         type: str,  # noqa: A002 - the paper's word
         dependencies: Iterable[str] = (),
-        check: Callable[[Scope], object] | None = None,
+        check: Callable[[HostScope], object] | None = None,
         id: str = "",  # noqa: A002
     ) -> None:
         self.scope = new_scope(name, type, dependencies, id)
@@ -118,8 +118,8 @@ class OpenEpisode(OpenScope):
         name: str,
         type: str,  # noqa: A002 - the paper's word
         dependencies: Iterable[str],
-        check: Callable[[Scope], object],
-        describe: Callable[[Scope, str], object],
+        check: Callable[[HostScope], object],
+        describe: Callable[[HostScope, str], object],
     ) -> None:
         super().__init__(owner, name, type, dependencies, check)
         self._describe = describe
@@ -139,7 +139,7 @@ class OpenEpisode(OpenScope):
         self._describe(self.scope, text)
 
 
-def new_scope(name: str, type: str, dependencies: Iterable[str] = (), id: str = "") -> Scope:  # noqa: A002
+def new_scope(name: str, type: str, dependencies: Iterable[str] = (), id: str = "") -> HostScope:  # noqa: A002
     """Return a scope.
 
     Args:
@@ -159,7 +159,7 @@ def new_scope(name: str, type: str, dependencies: Iterable[str] = (), id: str = 
     names = _names(name, dependencies)
     if names and type != "act":
         raise ConfigError(f"{name!r} has dependencies, but only an act may have them; its type is {type!r}")
-    return Scope(id or uuid4().hex, name.strip(), EpisodeType(type), names)
+    return HostScope(id or uuid4().hex, name.strip(), EpisodeType(type), names)
 
 
 def _names(name: str, dependencies: object) -> tuple[str, ...]:
@@ -171,9 +171,9 @@ def _names(name: str, dependencies: object) -> tuple[str, ...]:
     raise ConfigError(f"the dependencies of {name!r} are {dependencies!r}; they must be a list of names")
 
 
-def scope_path(owner: object) -> tuple[Scope, ...]:
+def scope_path(owner: object) -> tuple[HostScope, ...]:
     """Return the owner's scopes that this code is in, the outer ones first."""
-    scopes = list[Scope]()
+    scopes = list[HostScope]()
     innermost = _INNERMOST.get()
     while innermost is not None:
         # A scope that has ended may still be the context of what was started in it.
@@ -183,12 +183,12 @@ def scope_path(owner: object) -> tuple[Scope, ...]:
     return tuple(reversed(scopes))
 
 
-def live_scopes() -> Mapping[str, Scope]:
+def live_scopes() -> Mapping[str, HostScope]:
     """Return the scopes of this process that have not ended, by id."""
     return _LIVE
 
 
-def check_scope(scope: Scope, owner: object, marker: HostMarker, window: ContextWindow) -> None:
+def check_scope(scope: HostScope, owner: object, marker: HostMarker, window: ContextWindow) -> None:
     """Refuse a scope that cannot be opened now.
 
     Raises:
@@ -218,7 +218,7 @@ def write_description(name: str, description: str) -> str:
     return text
 
 
-def write_scopes(scopes: Sequence[Scope]) -> list[dict[str, Any]]:
+def write_scopes(scopes: Sequence[HostScope]) -> list[dict[str, Any]]:
     """Return scopes as JSON data, for a message's data about itself."""
     rows: list[dict[str, Any]] = []
     for scope in scopes:
@@ -227,7 +227,7 @@ def write_scopes(scopes: Sequence[Scope]) -> list[dict[str, Any]]:
     return rows
 
 
-def read_scopes(data: object) -> tuple[Scope, ...] | None:
+def read_scopes(data: object) -> tuple[HostScope, ...] | None:
     """Return the scopes that `write_scopes` wrote; None for other data."""
     if not isinstance(data, list):
         return None

@@ -166,7 +166,7 @@ class Verdict:
 
 
 @dataclass(slots=True)
-class Protocol:
+class DelimiterProtocol:
     """State of the protocol at one position of the history.
 
     Attributes:
@@ -183,7 +183,7 @@ class Protocol:
     open_tasks: list[str] = field(default_factory=list)
     hosted: bool = False
 
-    def copy(self) -> Protocol:
+    def copy(self) -> DelimiterProtocol:
         """Return an independent copy of the state."""
         return replace(self, started=dict(self.started), open_tasks=list(self.open_tasks))
 

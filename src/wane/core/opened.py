@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wane.core.delimiter import Protocol
+from wane.core.delimiter import DelimiterProtocol
 from wane.core.episodes import Episode, EpisodeGraph, EpisodeType
 from wane.core.marks import Mark, check_marks
 from wane.core.view import View
@@ -26,7 +26,7 @@ class OpenEpisodes:
         annotated: annotated episodes and tasks by name, in order of start; several episodes if the host marks (R18).
     """
 
-    def __init__(self, graph: EpisodeGraph, view: View, protocol: Protocol) -> None:
+    def __init__(self, graph: EpisodeGraph, view: View, protocol: DelimiterProtocol) -> None:
         self.active: Episode | None = None
         self.task: Episode | None = None
         self.implicit: Episode | None = None

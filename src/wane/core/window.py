@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any, Final
 
-from wane.core.delimiter import Absence, Protocol, Verdict
+from wane.core.delimiter import Absence, DelimiterProtocol, Verdict
 from wane.core.episodes import REMOVE_RANK, Choice, Episode, EpisodeGraph, EpisodeType, Level, OpenCall
 from wane.core.errors import ConfigError, HistoryError, UnknownEpisodeError
 from wane.core.eviction import Eviction
@@ -116,7 +116,7 @@ class ContextWindow:
         self._graph = EpisodeGraph()
         self.policy = Policy() if policy is None else policy
         self._classes = read_tool_classes(tool_classes)
-        self._protocol = Protocol(tasks=tasks)
+        self._protocol = DelimiterProtocol(tasks=tasks)
         self.accounting = Accounting()
         self.overhead = overhead
         self._view = View(self.accounting)

@@ -12,7 +12,7 @@ from wane.formats.base import Part
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity, Judgement
 from wane.tools.paths import FileMap
-from wane.tools.plans import Plan
+from wane.tools.plans import AgentPlan
 from wane.words import TYPES
 
 # With a smaller budget, the usual limits would hold more than a third of it.
@@ -22,7 +22,7 @@ _MOST_HINTS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class EpisodeBounds:
     """Where one inferred episode ends and the next begins.
 
     Attributes:
@@ -39,7 +39,7 @@ class Limits:
     dependencies: int = 8_000
 
     @classmethod
-    def of(cls, budget: int) -> Limits:
+    def of(cls, budget: int) -> EpisodeBounds:
         """Return limits for a budget: lower for a small one, so that protected episodes do not fill it.
 
         Args:
@@ -84,11 +84,11 @@ class Annotator:
     `stop` ends the inference for good: the agent is the authority (the paper's Principle 2).
     """
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, limits: EpisodeBounds | None = None) -> None:
+        self._limits = limits or EpisodeBounds()
         self.stopped = False
         # The agent's plan, and its entry in progress if the plan has changed since the last user turn.
-        self._plan = Plan()
+        self._plan = AgentPlan()
         self._entry = ""
         self._count = 0
         self._open: _Stretch | None = None

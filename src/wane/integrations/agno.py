@@ -284,7 +284,7 @@ def _without_chain(message: Message) -> Message:
 def _managed_class(model: type[Model]) -> type[Model]:
     """Return a subclass of a model's class whose calls send a view. It has the name of the class, which Agno stores."""
 
-    class Managed(model):  # type: ignore[valid-type,misc]
+    class ManagedAgnoModel(model):  # type: ignore[valid-type,misc]
         windows: _Windows
 
         def invoke(self, **arguments: Any) -> ModelResponse:
@@ -306,8 +306,12 @@ def _managed_class(model: type[Model]) -> type[Model]:
             calls = model.get_function_calls_to_run(self, assistant_message, messages, functions)
             return self.windows.prepare_calls(assistant_message, calls)
 
-    Managed.__name__, Managed.__qualname__, Managed.__module__ = model.__name__, model.__qualname__, model.__module__
-    return Managed
+    ManagedAgnoModel.__name__, ManagedAgnoModel.__qualname__, ManagedAgnoModel.__module__ = (
+        model.__name__,
+        model.__qualname__,
+        model.__module__,
+    )
+    return ManagedAgnoModel
 
 
 # The messages

@@ -41,7 +41,7 @@ from wane.integrations.lifecycle import (
     set_overhead,
     split_passing,
 )
-from wane.strategies.host import Scope
+from wane.strategies.host import HostScope
 
 try:
     from google.adk.agents.callback_context import CallbackContext
@@ -79,7 +79,7 @@ class _Adapter(Adapter[types.Content]):
     def __init__(self, steps: str | None) -> None:
         self._steps = steps
 
-    def scopes(self, message: types.Content) -> Sequence[Scope] | None:
+    def scopes(self, message: types.Content) -> Sequence[HostScope] | None:
         if self._steps is None or not _is_of_another_agent(message):
             return None
         matches = (_AUTHOR.search(part.text or "") for part in message.parts or ())

@@ -39,7 +39,7 @@ from wane.integrations.lifecycle import (
     maker,
     resume,
 )
-from wane.strategies.host import Scope
+from wane.strategies.host import HostScope
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
@@ -81,7 +81,7 @@ class _Adapter(Adapter[BaseMessage]):
         usage = message.usage_metadata if isinstance(message, AIMessage) else None
         return usage["input_tokens"] if usage else 0
 
-    def scopes(self, message: BaseMessage) -> Sequence[Scope] | None:
+    def scopes(self, message: BaseMessage) -> Sequence[HostScope] | None:
         return read_scopes(message.response_metadata.get("wane"))
 
 

@@ -22,7 +22,7 @@ from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.openai_responses import Message, OpenAIResponsesFormat
 from wane.integrations.lifecycle import UNMANAGED_CALL, HostMarks, LifecycleSettings, Warner, maker
 from wane.integrations.states import StateFile
-from wane.strategies.host import Scope
+from wane.strategies.host import HostScope
 
 try:
     from agents import Agent, FunctionTool, Model, ModelProvider, ModelResponse, MultiProvider, RunContextWrapper
@@ -143,7 +143,7 @@ class ContextLifecycle(HostMarks):
     # Around each model call
 
     def _prepare_arguments(
-        self, arguments: Arguments, scope: Scope | None = None
+        self, arguments: Arguments, scope: HostScope | None = None
     ) -> tuple[Arguments, Conversation[Message] | None, Request[Message] | None]:
         """The arguments to send instead of the runner's; no request if the provider keeps the conversation."""
         if arguments.get("previous_response_id") is not None or arguments.get("conversation_id") is not None:
@@ -223,7 +223,7 @@ class ContextLifecycle(HostMarks):
 class _ManagedModel(Model):
     """A model whose requests are views; everything else is the wrapped model's. A scope is that of its agent."""
 
-    def __init__(self, model: Model, lifecycle: ContextLifecycle, scope: Scope | None = None) -> None:
+    def __init__(self, model: Model, lifecycle: ContextLifecycle, scope: HostScope | None = None) -> None:
         self._model = model
         self._lifecycle = lifecycle
         self._scope = scope

@@ -34,7 +34,7 @@ from wane.conversation.scopes import read_scopes
 from wane.core import Kind
 from wane.formats.base import Part, order_of
 from wane.formats.pydantic_ai import PydanticAIFormat, sendable
-from wane.strategies.host import Scope
+from wane.strategies.host import HostScope
 
 _FORMAT: Final = PydanticAIFormat()
 
@@ -85,7 +85,7 @@ class PydanticAIAdapter(Adapter[ModelMessage]):
         """Return the instructions of a request."""
         return message.instructions if isinstance(message, ModelRequest) else None
 
-    def scopes(self, message: ModelMessage) -> Sequence[Scope] | None:
+    def scopes(self, message: ModelMessage) -> Sequence[HostScope] | None:
         """Return the scopes that a response carries."""
         return read_scopes((message.metadata or {}).get(STAMP)) if isinstance(message, ModelResponse) else None
 

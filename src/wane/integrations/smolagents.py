@@ -242,7 +242,7 @@ class _SmolTool(Tool):
 def _managed_class(base: type[MultiStepAgent]) -> type[MultiStepAgent]:
     """Return a subclass of an agent's class whose requests are views. It has the name of the class."""
 
-    class Managed(base):
+    class ManagedSmolModel(base):
         window: _Window
 
         def write_memory_to_messages(self, summary_mode: bool = False) -> list[ChatMessage]:
@@ -302,8 +302,12 @@ def _managed_class(base: type[MultiStepAgent]) -> type[MultiStepAgent]:
         def to_dict(self) -> dict[str, Any]:
             raise ConfigError("an agent with a ContextLifecycle cannot be stored; store it before you attach it")
 
-    Managed.__name__, Managed.__qualname__, Managed.__module__ = base.__name__, base.__qualname__, base.__module__
-    return Managed
+    ManagedSmolModel.__name__, ManagedSmolModel.__qualname__, ManagedSmolModel.__module__ = (
+        base.__name__,
+        base.__qualname__,
+        base.__module__,
+    )
+    return ManagedSmolModel
 
 
 class _Adapter(Adapter[MemoryStep]):

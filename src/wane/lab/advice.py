@@ -9,7 +9,7 @@ from statistics import median_high
 from wane.budgets import AutoBudget, TunedBudget, choose_budget
 from wane.lab.replaying.studying import Studied
 from wane.lab.room import last_room
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 
 
 def advised_budget(prepared: Studied, tuned: TunedBudget | None = None) -> AutoBudget:
@@ -18,7 +18,7 @@ def advised_budget(prepared: Studied, tuned: TunedBudget | None = None) -> AutoB
     A running session chooses with its first request. Of a recorded one it is known what never left by its last call,
     so that all of this counts.
     """
-    settings = prepared.under(Settings())
+    settings = prepared.under(StrategySettings())
     room = last_room(prepared.subject.material, settings)
     step = prepared.pricing.prices.step
     return choose_budget(window=settings.window, step=step, fixed=room.fixed, tuned=tuned)

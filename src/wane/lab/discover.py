@@ -43,7 +43,7 @@ class SessionHead:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionFile:
+class FoundSession:
     """A session of another agent.
 
     Attributes:
@@ -75,7 +75,7 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _PREFIXES: Final = ("ses_", "session-", "rollout-")
 
 
-def find_sessions(environ: Mapping[str, str], home: Path) -> list[SessionFile]:
+def find_sessions(environ: Mapping[str, str], home: Path) -> list[FoundSession]:
     """Return the session files of other agents, by agent, newest first.
 
     Sessions of sub-agents are left out if their paths show what they are; they are read with the session that started
@@ -86,16 +86,16 @@ def find_sessions(environ: Mapping[str, str], home: Path) -> list[SessionFile]:
             `GEMINI_CLI_HOME` and `XDG_DATA_HOME` name the agents' directories, if they are set.
         home: the user's home directory.
     """
-    files: list[SessionFile] = []
+    files: list[FoundSession] = []
     for agent, reader in _READERS.items():
-        agent_files: list[SessionFile] = []
+        agent_files: list[FoundSession] = []
         for place in reader.PLACES:
             agent_files += _files(agent, place, environ, home)
         files += sorted(agent_files, key=lambda file: (file.modified, file.path), reverse=True)
     return files
 
 
-def look_into(file: SessionFile) -> SessionHead:
+def look_into(file: FoundSession) -> SessionHead:
     """Return the beginning of a session file, or a problem if it cannot be read."""
     about = getattr(_READERS[file.agent], "about", None)
     if file.head is not None or about is None:
@@ -113,7 +113,7 @@ def look_into(file: SessionFile) -> SessionHead:
     return SessionHead(first_words(sound(title)), None if cwd is None else sound(cwd), parent=sound(parent))
 
 
-def matching(prefix: str, files: Iterable[SessionFile]) -> list[SessionFile]:
+def matching(prefix: str, files: Iterable[FoundSession]) -> list[FoundSession]:
     """Return the sessions whose id is `prefix`; else those whose id begins with it; else those whose file name does."""
     if not prefix:
         return []
@@ -123,7 +123,7 @@ def matching(prefix: str, files: Iterable[SessionFile]) -> list[SessionFile]:
     return exact or matches or [file for file in files if file.path.stem.startswith(prefix)]
 
 
-def short_ids(files: Sequence[SessionFile]) -> list[str]:
+def short_ids(files: Sequence[FoundSession]) -> list[str]:
     """Return a short form of each session's id that no other of these sessions begins with."""
     names = [_bare(file.id) for file in files]
     lengths = dict.fromkeys(names, SHORT)
@@ -154,7 +154,7 @@ def _id_of(path: Path) -> str:
     return name.rpartition("-")[2] if name.startswith("session-") else name
 
 
-def _files(agent: str, place: Place, environ: Mapping[str, str], home: Path) -> Iterator[SessionFile]:
+def _files(agent: str, place: Place, environ: Mapping[str, str], home: Path) -> Iterator[FoundSession]:
     root = _directory(environ.get(place.variable, ""), home) or home / place.default
     for pattern in place.patterns:
         for path in root.glob(pattern):
@@ -168,19 +168,19 @@ def _files(agent: str, place: Place, environ: Mapping[str, str], home: Path) -> 
                 continue  # deleted in the meantime, or a dangling link
             modified = datetime.fromtimestamp(status.st_mtime, UTC)
             if hasattr(_READERS[agent], "about"):
-                yield SessionFile(agent, path, modified, status.st_size, _id_of(path))
+                yield FoundSession(agent, path, modified, status.st_size, _id_of(path))
                 continue
             try:
                 listed = databases.sessions(path)
             except (FormatError, OSError) as error:
                 problem = SessionHead(problem=str(error))
-                yield SessionFile(agent, path, modified, status.st_size, path.stem, problem)
+                yield FoundSession(agent, path, modified, status.st_size, path.stem, problem)
                 continue
             for session in listed:
                 cwd = None if session.cwd is None else sound(session.cwd)
                 head = SessionHead(first_words(sound(session.title)), cwd)
                 at = datetime.fromtimestamp(session.modified, UTC)
-                yield SessionFile(agent, path / session.id, at, session.size, session.id, head)
+                yield FoundSession(agent, path / session.id, at, session.size, session.id, head)
 
 
 def _directory(value: str, home: Path) -> Path | None:

@@ -9,11 +9,11 @@ from typing import Any, Final
 from wane.core import ContextWindow, Room
 from wane.lab.counting import Material
 from wane.lab.figures import Totals
-from wane.lab.replaying.engine import Engine, Job
+from wane.lab.replaying.engine import Job, JobEngine
 from wane.lab.replaying.studying import Studied
 from wane.lab.verdict import OURS
 from wane.money import dollars, share
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 
 NAMED: Final = 5
 """Number of sessions to name; the others are counted."""
@@ -56,24 +56,26 @@ class TightSession:
         }
 
 
-def last_room(material: Material, settings: Settings) -> Room:
+def last_room(material: Material, settings: StrategySettings) -> Room:
     """Return the room at a session's last call."""
     return _at_last_call(material, settings).room
 
 
-def room_of(material: Material, settings: Settings) -> Room | None:
+def room_of(material: Material, settings: StrategySettings) -> Room | None:
     """Return the room at a session's last call; None if nothing had to be evicted."""
     window = _at_last_call(material, settings)
     return window.room if window.tokens > settings.budget else None
 
 
-def _at_last_call(material: Material, settings: Settings) -> ContextWindow:
+def _at_last_call(material: Material, settings: StrategySettings) -> ContextWindow:
     window = ContextWindow(settings.budget, settings.policy, overhead=material.overhead, window=settings.window)
     window.extend(material.items[: max((call.first for call in material.session.calls), default=0)])
     return window
 
 
-def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engine | None = None) -> list[TightSession]:
+def tight_sessions(
+    studied: Sequence[Studied], settings: StrategySettings, engine: JobEngine | None = None
+) -> list[TightSession]:
     """Return the sessions for which the settings' budget leaves OURS too little room, the tightest first.
 
     These include those for which OURS works with a larger budget for that reason (R22). An engine replays the others at

@@ -14,7 +14,7 @@ from wane.rewrites import Cause, Certainty, Explanation
 
 
 @light_dataclass(frozen=True, slots=True)
-class Usage:
+class CallUsage:
     """The usage that a provider reported for one model call, in tokens.
 
     Attributes:
@@ -39,10 +39,10 @@ class Usage:
     fees: float = 0.0
     further_fees: bool = False
 
-    def without_output(self) -> Usage:
+    def without_output(self) -> CallUsage:
         """Return it with its output unknown."""
         tokens = self.input, self.cache_read, self.cache_write, None, self.cache_write_hour
-        return Usage(*tokens, self.tier, self.rewritten, self.fees, self.further_fees)
+        return CallUsage(*tokens, self.tier, self.rewritten, self.fees, self.further_fees)
 
     @property
     def use(self) -> CacheUse:
@@ -120,7 +120,7 @@ class ModelCall:
 
     first: int
     stop: int
-    usage: Usage | None = None
+    usage: CallUsage | None = None
     at: float | None = None
     model: str | None = None
     provider: str = ""
@@ -185,7 +185,7 @@ class EvictionStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class RecordedEviction:
     """A pass that the recording agent ran, as Wane's own journals record it (R10), or what a client evicted itself.
 
     Attributes:
@@ -273,7 +273,7 @@ class RecordedSession:
     problems: list[Problem] = field(default_factory=list)
     title: str = ""
     cwd: str | None = None
-    evictions: list[Eviction] = field(default_factory=list)
+    evictions: list[RecordedEviction] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     reasoning_cleared: list[int] = field(default_factory=list)
     asides: list[ModelCall] = field(default_factory=list)

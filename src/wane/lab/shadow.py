@@ -11,11 +11,13 @@ from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import study
 from wane.lab.session import RecordedSession
 from wane.lab.verdict import in_view, needs, prices_used, with_room
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane.words import name_strategy
 
 
-def predict(sessions: Sequence[RecordedSession], strategy: str, settings: Settings, price: str) -> Comparison | None:
+def predict(
+    sessions: Sequence[RecordedSession], strategy: str, settings: StrategySettings, price: str
+) -> Comparison | None:
     """Replay sessions under a strategy as `wane replay` does; None if no model answered in any.
 
     Sessions without an answer are left out. Overhead and annotation come from each session, and so do prices if they

@@ -12,9 +12,9 @@ from wane.core import parse_budget
 from wane.core.errors import ConfigError
 from wane.lab.figures import Totals
 from wane.lab.replaying.compare import BASELINE, Progress, prices_of, run_each, total
-from wane.lab.replaying.engine import Engine
+from wane.lab.replaying.engine import JobEngine
 from wane.lab.replaying.studying import Studied
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 
 STEPS: Final = 5
 """Default number of budgets in a range."""
@@ -108,8 +108,8 @@ def sweep(
     studied: Sequence[Studied],
     names: Sequence[str],
     budgets: Sequence[int],
-    settings: Settings,
-    engine: Engine,
+    settings: StrategySettings,
+    engine: JobEngine,
     progress: Progress | None = None,
 ) -> Sweep:
     """Replay sessions under strategies at several budgets, and once under BASELINE, which has no budget.

@@ -15,13 +15,13 @@ from wane.core.errors import ConfigError
 from wane.core.policy import Order
 from wane.lab.figures import Totals
 from wane.lab.replaying.compare import BASELINE, Progress, baselines_of, prices_of, run_each, total
-from wane.lab.replaying.engine import Engine
+from wane.lab.replaying.engine import JobEngine
 from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.studying import Studied
 from wane.lab.room import TightSession, tight_sessions
 from wane.lab.sweep import frontier
 from wane.lab.verdict import OURS, Baselines, to_dict, verdict
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane.words import name_strategy
 
 BUDGETS: Final = (40_000, 60_000, 80_000, 100_000, 120_000, 160_000)
@@ -198,8 +198,8 @@ class Tuning:
 
 def tune(
     studied: Sequence[Studied],
-    settings: Settings,
-    engine: Engine,
+    settings: StrategySettings,
+    engine: JobEngine,
     budgets: Iterable[int] = BUDGETS,
     progress: Progress | None = None,
     advised: AutoBudget | None = None,
@@ -322,15 +322,15 @@ class _Trial:
     """Runs replays on request, and reports progress over all `jobs`."""
 
     studied: Sequence[Studied]
-    settings: Settings
-    engine: Engine
+    settings: StrategySettings
+    engine: JobEngine
     progress: Progress | None
     jobs: int
     done: int = 0
     known: dict[tuple[int, Policy], Candidate] = field(default_factory=dict)
 
     def candidates(self, cells: Sequence[tuple[int, Policy]]) -> list[Candidate]:
-        fresh: dict[tuple[int, Policy], tuple[str, Settings]] = {}
+        fresh: dict[tuple[int, Policy], tuple[str, StrategySettings]] = {}
         for budget, policy in cells:
             if (budget, policy) not in self.known:
                 settings = replace(self.settings, budget=budget, policy=policy, low_water=None)
@@ -344,7 +344,7 @@ class _Trial:
         """All candidates so far, in order of their budgets."""
         return tuple(sorted(self.known.values(), key=lambda candidate: (candidate.budget, len(candidate.departures))))
 
-    def run(self, cells: Sequence[tuple[str, Settings]]) -> list[tuple[Replay, ...]]:
+    def run(self, cells: Sequence[tuple[str, StrategySettings]]) -> list[tuple[Replay, ...]]:
         before = self.done
 
         def on_replay(done: int, _: int) -> None:

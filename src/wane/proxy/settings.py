@@ -188,7 +188,7 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Timeouts:
+class ServerTimeouts:
     """How long the server waits, in seconds.
 
     Attributes:
@@ -247,7 +247,7 @@ class ServerSettings:
     strict: bool = False
     usage: ReportedUsage = "auto"
     max_body: int = MAX_BODY
-    timeouts: Timeouts = field(default_factory=Timeouts)
+    timeouts: ServerTimeouts = field(default_factory=ServerTimeouts)
     max_cost: float | None = None
     cost_period: CostPeriod = "total"
     shadow: bool = False

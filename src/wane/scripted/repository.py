@@ -38,7 +38,7 @@ class Checked:
     output: str
 
 
-class Repository:
+class TaskRepository:
     """A repository with tasks to be done in it.
 
     Args:

@@ -60,7 +60,7 @@ class Tally:
     summaries: int = 0
 
 
-class Witness:
+class RequestWitness:
     """Watches the requests of a run.
 
     Args:

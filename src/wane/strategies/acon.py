@@ -11,7 +11,7 @@ from typing import Any, Final
 from wane.core import Item, Kind
 from wane.core.errors import ConfigError, HistoryError
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Settings, Slot, Substitute, SummaryNeeded, Traits
+from wane.strategies.base import Fitted, Slot, StrategySettings, Substitute, SummaryNeeded, Traits
 from wane.strategies.summarised import Summarised
 
 LONG: Final = 1_024
@@ -68,7 +68,7 @@ class Acon(Summarised):
     instructions = GUIDELINE
     keeps_question = True
 
-    def __init__(self, settings: Settings, *, long: int = LONG) -> None:
+    def __init__(self, settings: StrategySettings, *, long: int = LONG) -> None:
         if long < 0:
             raise ConfigError(f"observations longer than {long} tokens cannot be compressed; it must be at least 0")
         super().__init__(settings)

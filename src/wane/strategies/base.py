@@ -27,7 +27,7 @@ from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import read_tool_classes
 from wane.core.policy import check_policy
 from wane.formats.base import Part
-from wane.inference import Annotator, Limits, is_annotated
+from wane.inference import Annotator, EpisodeBounds, is_annotated
 from wane.strategies.host import HostMarker
 
 Annotate = Literal["model", "infer", "host"]
@@ -192,7 +192,7 @@ class Strategy(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StrategySettings:
     """Settings of a strategy.
 
     Attributes:
@@ -247,7 +247,7 @@ class Settings:
 
     def annotator(self) -> Annotator | None:
         """Return the annotator for this budget; None if episodes are not inferred."""
-        return Annotator(Limits.of(self.budget)) if self.annotate == "infer" else None
+        return Annotator(EpisodeBounds.of(self.budget)) if self.annotate == "infer" else None
 
     def marker(self) -> HostMarker | None:
         """Return what marks episodes for the program around the model; None if that marks none."""
@@ -276,13 +276,13 @@ class Resumable(Strategy):
         overhead: tokens that every request carries besides the items, as far as known; may be changed between calls.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         self.budget = settings.budget
         self.overhead = settings.overhead
         self._view: list[Slot] = []
 
     @classmethod
-    def for_live(cls, settings: Settings) -> Settings:
+    def for_live(cls, settings: StrategySettings) -> StrategySettings:
         """Return its settings for a live agent, whose provider caches the beginning of each request."""
         return settings
 

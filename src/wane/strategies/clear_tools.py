@@ -9,7 +9,7 @@ from typing import Any, Final
 from wane.core import Item, Kind, chars
 from wane.core.errors import HistoryError
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Resumable, Settings, Substitute, Traits
+from wane.strategies.base import Fitted, Resumable, StrategySettings, Substitute, Traits
 from wane.strategies.groups import Groups
 
 PLACEHOLDER: Final = "[Old tool result cleared]"
@@ -47,7 +47,7 @@ class ClearTools(Resumable):
     summary = "old tool results are cleared, as in Anthropic's context editing"
     traits = Traits(takes="cleared")
 
-    def __init__(self, settings: Settings, *, keep: int = KEEP, always: bool = False) -> None:
+    def __init__(self, settings: StrategySettings, *, keep: int = KEEP, always: bool = False) -> None:
         super().__init__(settings)
         self._low_water = None if always else settings.low_water
         self._always = always
@@ -123,5 +123,5 @@ class Mask(ClearTools):
     name = "mask"
     summary = "all but the latest ten tool results become placeholders (observation masking)"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings, keep=MASK_KEEP, always=True)

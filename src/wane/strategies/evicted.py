@@ -43,7 +43,7 @@ _UNPACKED: Final = 16 * 1024  # bytes of content that are worth it to be packed
 _ITEM: Final = 512  # bytes that an item takes besides its content
 
 
-class Line(NamedTuple):
+class IndexLine(NamedTuple):
     """A line of the index.
 
     Attributes:
@@ -98,10 +98,10 @@ class _Topic:
     outcome: str = ""
     ended: int = -1
 
-    def line(self) -> Line:
+    def line(self) -> IndexLine:
         """Its line."""
         text = f"{self.text}: {self.outcome}" if self.outcome else self.text
-        return Line((True, self.latest), self.heading, text, self.handle)
+        return IndexLine((True, self.latest), self.heading, text, self.handle)
 
 
 @dataclass(slots=True, eq=False)
@@ -254,7 +254,7 @@ class Evicted:
             for topic in gone[:-_MOST_TOPICS]:
                 del self._topics[topic.heading, topic.text]
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[IndexLine]:
         """Return all lines of the index: what the agent used ahead of what it only saw, and the latest first.
 
         A path, command or description that would end the index or a line of it is left out.
@@ -263,7 +263,7 @@ class Evicted:
         changed = {topic.text for topic in left if topic.heading == "Changed"}
         listed = [topic for topic in left if topic.heading != "Read" or topic.text not in changed]
         files = {topic.text for topic in listed}
-        names = [Line(_rank(name), "Names", text) for text, name in self._left.items() if text not in files]
+        names = [IndexLine(_rank(name), "Names", text) for text, name in self._left.items() if text not in files]
         return sorted([*map(_Topic.line, listed), *names], reverse=True)
 
     def write(self, limit: int) -> tuple[str, int] | None:
@@ -277,7 +277,7 @@ class Evicted:
         text = self._text(lines[:count])
         return text, self._counter(text)
 
-    def _text(self, lines: Sequence[Line]) -> str:
+    def _text(self, lines: Sequence[IndexLine]) -> str:
         by_heading: dict[str, list[str]] = {}
         for line in lines:
             handle = f" [{line.handle}]" if line.handle and self._recall and line.heading != "Learned" else ""

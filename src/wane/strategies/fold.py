@@ -8,7 +8,7 @@ from typing import Final
 from wane.core import Added, ContextWindow, Episode, Item, Kind
 from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Resumable, Settings, Slot, Traits
+from wane.strategies.base import Fitted, Resumable, Slot, StrategySettings, Traits
 from wane.strategies.groups import Groups
 
 FOLDING: Final = (
@@ -36,7 +36,7 @@ class Fold(Resumable):
     summary = "a finished episode collapses at once to its end (Context-Folding)"
     traits = Traits(marked=True, takes="folded", leaving=FOLDING)
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)
         # The window follows the protocol, unless the episodes come from elsewhere; it never evicts anything.
         self._window = ContextWindow(MAX_BUDGET, tool_classes=settings.tool_classes)

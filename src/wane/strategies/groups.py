@@ -18,7 +18,7 @@ from wane.core.items import ASSISTANT
 from wane.core.standing import InForce
 from wane.core.view import MessageStarts
 from wane.formats.base import Part
-from wane.strategies.base import Resumable, Settings
+from wane.strategies.base import Resumable, StrategySettings
 
 
 class Groups:
@@ -116,7 +116,7 @@ class Groups:
 class Cutting(Resumable):
     """Cuts the oldest groups off the view; those of the system, and what stands, stay (R15)."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)
         self._groups = Groups()
         self._held = 0  # tokens of the view

@@ -20,7 +20,7 @@ CLOSING: Final = "</system-reminder>"
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class HostScope:
     """Work that the host makes an episode or a task.
 
     Attributes:
@@ -59,7 +59,7 @@ class HostMarker:
 
     def __init__(self, subagents: Mapping[str, EpisodeType]) -> None:
         self._subagents = subagents
-        self.path: Sequence[Scope] = ()
+        self.path: Sequence[HostScope] = ()
         self.told = False
         self.live: Collection[str] = ()
         self.describing = False
@@ -129,7 +129,7 @@ class HostMarker:
         """Return the id of the scope of an open episode or task."""
         return self._scopes.get(name)
 
-    def _enter(self, path: Sequence[Scope], changes: _Changes) -> str:
+    def _enter(self, path: Sequence[HostScope], changes: _Changes) -> str:
         """Enter scopes, and start what is not open of them; return the name of the innermost."""
         names = {id_: name for name, id_ in self._scopes.items()}
         around = _OUTSIDE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wane.core import Item
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Resumable, Settings, Traits
+from wane.strategies.base import Fitted, Resumable, StrategySettings, Traits
 
 
 class Uncapped(Resumable):
@@ -18,7 +18,7 @@ class Uncapped(Resumable):
     summary = "everything is sent, whatever the budget"
     traits = Traits(bounded=False)
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)
         self._sent = 0  # length of the last view
 

@@ -11,7 +11,7 @@ from typing import Final
 from wane.core import Policy
 from wane.core.errors import ConfigError
 from wane.research import MissingResearchError, is_research_installed, load_research
-from wane.strategies.base import Settings, Strategy, Traits
+from wane.strategies.base import Strategy, StrategySettings, Traits
 
 # The class of each strategy, which states its facts. A module is loaded when one of its strategies is asked for.
 _OURS: Final = {
@@ -85,14 +85,14 @@ def policy_of(strategy: str, policy: Policy, low_water: float | None = None) -> 
     Args:
         strategy: name of the strategy.
         policy: the policy given.
-        low_water: its `low_water`, if another one was chosen; see `Settings`.
+        low_water: its `low_water`, if another one was chosen; see `StrategySettings`.
     """
     if (own := traits(strategy).policy) is not None:
         return own
     return policy if low_water is None else replace(policy, low_water=low_water)
 
 
-def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
+def get_strategy(name: str, settings: StrategySettings | None = None) -> Strategy:
     """Return a new strategy for one session.
 
     Args:
@@ -104,9 +104,9 @@ def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
         MissingResearchError: for a strategy of a library that is not installed.
     """
     check_strategy(name)
-    settings = Settings() if settings is None else settings
+    settings = StrategySettings() if settings is None else settings
     if name in _OURS:
-        make: Callable[[Settings], Strategy] = _class_of(name)
+        make: Callable[[StrategySettings], Strategy] = _class_of(name)
         return make(settings)
     peer: Strategy = load_research("peers:get_peer")(name, settings)
     return peer

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from wane.core import Item, Kind, chars
 from wane.core.errors import HistoryError
 from wane.core.items import ASSISTANT
-from wane.strategies.base import Fitted, Settings, Slot, Substitute, SummaryNeeded, item_of, unasked_error
+from wane.strategies.base import Fitted, Slot, StrategySettings, Substitute, SummaryNeeded, item_of, unasked_error
 from wane.strategies.groups import Cutting
 
 SUMMARY_TOKENS: Final = 2_000
@@ -37,7 +37,7 @@ class Summarised(Cutting):
     keeps_question: ClassVar[bool] = False
     reads_all: ClassVar[bool] = False
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)
         self._low_water = settings.low_water
         self._question: list[int] = []

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from wane.core import Item, Kind
 from wane.core.errors import ConfigError
-from wane.strategies.base import Fitted, Settings, Traits
+from wane.strategies.base import Fitted, StrategySettings, Traits
 from wane.strategies.groups import Cutting
 
 HEAD: Final = 4
@@ -34,7 +34,7 @@ class Truncate(Cutting):
     summary = "the oldest messages go, whatever they hold"
     traits = Traits(takes="oldest")
 
-    def __init__(self, settings: Settings, *, head: int = 0) -> None:
+    def __init__(self, settings: StrategySettings, *, head: int = 0) -> None:
         if head < 0:
             raise ConfigError(f"the head is {head} messages; it cannot be below 0")
         super().__init__(settings)
@@ -43,7 +43,7 @@ class Truncate(Cutting):
         self._user = False
 
     @classmethod
-    def for_live(cls, settings: Settings) -> Settings:
+    def for_live(cls, settings: StrategySettings) -> StrategySettings:
         """Return settings with a low water: cutting to the budget itself breaks the cached prefix at most requests."""
         return settings if settings.low_water is not None else replace(settings, low_water=settings.policy.low_water)
 
@@ -100,10 +100,10 @@ class Streaming(Truncate):
     name = "streaming"
     summary = "the first messages and the latest stay, as StreamingLLM keeps tokens"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings, head=HEAD)
 
     @classmethod
-    def for_live(cls, settings: Settings) -> Settings:
+    def for_live(cls, settings: StrategySettings) -> StrategySettings:
         """Return the same settings: its window moves on at each call."""
         return settings

@@ -23,7 +23,7 @@ from wane.core import (
 )
 from wane.formats.base import Part
 from wane.inference import Annotator
-from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute, Traits
+from wane.strategies.base import Fitted, Slot, Strategy, StrategySettings, Substitute, Traits
 from wane.strategies.evicted import Evicted
 
 
@@ -36,7 +36,7 @@ class _Start:
     reasons: bool = False
 
 
-class Turn:
+class IndexPlace:
     """Finds the place for the index: ahead of the model's latest message, so that no more of the prefix changes.
 
     There it is the user's to a provider, and begins a turn. So it never stands ahead of a message that goes on with the
@@ -106,7 +106,7 @@ class WindowStrategy(Strategy):
     def __init__(
         self,
         name: str,
-        settings: Settings,
+        settings: StrategySettings,
         policy: Policy,
         annotator: Annotator | None = None,
         *,
@@ -125,7 +125,7 @@ class WindowStrategy(Strategy):
         self.host = settings.marker()
         self._annotator = annotator or settings.annotator()
         self._evicted = Evicted(counter, recall=settings.recall) if policy.index_share else None
-        self._turn = Turn()
+        self._turn = IndexPlace()
         self._view: list[Slot] = []
         self._sent = 0  # leading slots of the view that the last one had
 
@@ -243,7 +243,7 @@ class CwlStrategy(WindowStrategy):
     summary = "episodes are evicted in batches, by the default policy or the one given"
     traits = Traits(by_episode=True, marked=True, takes="episode")
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         policy = settings.policy
         if settings.low_water is not None:
             policy = replace(policy, low_water=settings.low_water)
@@ -257,5 +257,5 @@ class PaperStrategy(WindowStrategy):
     summary = "episodes are evicted in the smallest steps (the paper's Algorithm 1, with R6)"
     traits = Traits(by_episode=True, policy=Policy.paper(), marked=True, takes="episode")
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(self.name, settings, Policy.paper())

@@ -21,7 +21,7 @@ from wane.formats.gemini import ROLES, is_reasoning, parts_of, seal_of
 from wane.formats.gemini_calls import call_ids, field, name_results
 from wane.formats.vocabulary import GEMINI
 from wane.testing.request import Message, Part, Request, compact, count_chars
-from wane.testing.wire import Provider, Refused, ServerSentEvent, canonical, check_fields, pieces, token_of
+from wane.testing.wire import Provider, Refused, ScriptedEvent, canonical, check_fields, pieces, token_of
 
 if TYPE_CHECKING:
     from wane.testing.script import Reply, Usage
@@ -107,7 +107,7 @@ class Gemini(Provider):
         parts, finish = _content(request, reply)
         return {**_head(request, reply), **_candidate(parts, finish), "usageMetadata": _usage(reply, usage)}
 
-    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ServerSentEvent]:
+    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ScriptedEvent]:
         """Yield a response for each piece of a text and for each call; the last one has the reason of the end."""
         parts, finish = _content(request, reply)
         head = _head(request, reply)
@@ -115,12 +115,12 @@ class Gemini(Provider):
         seal = seal_of(parts[-1]) if parts and parts[-1].get("text") else ""
         for part in parts:
             for piece in _split_part(part):
-                yield ServerSentEvent({**head, **_candidate([piece]), "usageMetadata": begun})
+                yield ScriptedEvent({**head, **_candidate([piece]), "usageMetadata": begun})
         # The signature of a text comes by itself, behind it.
         last = []
         if finish == "STOP":
             last = [{"text": "", "thoughtSignature": seal} if seal else {"text": ""}]
-        yield ServerSentEvent({**head, **_candidate(last, finish), "usageMetadata": _usage(reply, usage)})
+        yield ScriptedEvent({**head, **_candidate(last, finish), "usageMetadata": _usage(reply, usage)})
 
     def error(self, status: int, message: str) -> dict[str, Any]:
         name = _STATUSES.get(status) or ("UNAVAILABLE" if status > 500 else "FAILED_PRECONDITION")

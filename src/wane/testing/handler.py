@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from wane.testing.wire import json_bytes
 
 if TYPE_CHECKING:
-    from wane.testing.wire import ServerSentEvent
+    from wane.testing.wire import ScriptedEvent
 
 
 Respond: TypeAlias = Callable[["Handler", str, bytes | None, Mapping[str, str]], None]
@@ -82,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def send_events(self, events: Iterable[ServerSentEvent], *, array: bool = False) -> None:
+    def send_events(self, events: Iterable[ScriptedEvent], *, array: bool = False) -> None:
         """Send a stream of server-sent events, or of the elements of a JSON array."""
         self.send_response(200)
         self.send_header("content-type", "application/json" if array else "text/event-stream; charset=utf-8")

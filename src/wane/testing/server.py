@@ -20,7 +20,7 @@ from wane.testing.handler import Handler, HttpServer
 from wane.testing.openai import OpenAIChat, OpenAIResponses
 from wane.testing.rules import Rule
 from wane.testing.script import Break, Reply, Script, Usage
-from wane.testing.wire import CREATED, Provider, Refused, ServerSentEvent
+from wane.testing.wire import CREATED, Provider, Refused, ScriptedEvent
 
 if TYPE_CHECKING:
     from pydantic_ai.models.anthropic import AnthropicModel
@@ -336,14 +336,12 @@ class ScriptedServer:
         else:
             handler.send_json(200, provider.answer(request, reply, usage))
 
-    def _broken(
-        self, provider: Provider, events: Iterable[ServerSentEvent], breaks: Break
-    ) -> Iterator[ServerSentEvent]:
+    def _broken(self, provider: Provider, events: Iterable[ScriptedEvent], breaks: Break) -> Iterator[ScriptedEvent]:
         """Yield the events of a stream that breaks off."""
         yield from islice(events, breaks.after)
         self._closing.wait(breaks.stall)
         if breaks.how == "garbage":
-            yield ServerSentEvent('{"type": "mess')
+            yield ScriptedEvent('{"type": "mess')
         elif breaks.how == "error":
             yield provider.error_event(breaks.status, f"the script breaks off with {breaks.status}")
 

@@ -38,7 +38,7 @@ class Refused(Exception):  # noqa: N818 - an answer of the server, which never l
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSentEvent:
+class ScriptedEvent:
     """One server-sent event; a string is sent unchanged, an object as JSON."""
 
     data: Mapping[str, Any] | str
@@ -137,7 +137,7 @@ class Provider(ABC):
         """Return the body of a whole answer."""
 
     @abstractmethod
-    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ServerSentEvent]:
+    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ScriptedEvent]:
         """Yield the events of a streamed answer."""
 
     @abstractmethod
@@ -148,9 +148,9 @@ class Provider(ABC):
         """Return the body of a refusal."""
         return self.error(refused.status, refused.message)
 
-    def error_event(self, status: int, message: str) -> ServerSentEvent:
+    def error_event(self, status: int, message: str) -> ScriptedEvent:
         """Return an error in the middle of a stream."""
-        return ServerSentEvent(self.error(status, message))
+        return ScriptedEvent(self.error(status, message))
 
     @abstractmethod
     def too_long(self, tokens: int, limit: int) -> Refused:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from wane.tools import programs as known
 from wane.tools.judgement import Activity, Judgement, combine_judgements
 from wane.tools.paths import basename, is_scratch, resolve
-from wane.tools.shell import Simple, parse
+from wane.tools.shell import ShellCommand, parse
 
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 _CHANGING_SCRIPT: Final = re.compile(known.CHANGING_SCRIPT)
@@ -60,7 +60,7 @@ def judge_command(line: str, directory: str = "", *, nesting: int = 0) -> Judgem
     return combine_judgements(judgements)
 
 
-def _simple(simple: Simple, nesting: int) -> Judgement:
+def _simple(simple: ShellCommand, nesting: int) -> Judgement:
     judgement = _program(bare_words(simple.words), simple.heredoc, nesting)
     writes = tuple(path for path in simple.writes if not path.startswith("/dev/"))
     judgement = replace(judgement, reads=(*judgement.reads, *simple.reads), writes=(*judgement.writes, *writes))
@@ -406,7 +406,7 @@ def only_searches(line: str) -> bool:
     return "search" in roles and "other" not in roles
 
 
-def _role_in_search(simple: Simple) -> Literal["search", "filter", "nothing", "other"]:
+def _role_in_search(simple: ShellCommand) -> Literal["search", "filter", "nothing", "other"]:
     words = bare_words(simple.words)
     name = basename(words[0]) if words else ""
     if not words or name in known.NEUTRAL:

@@ -24,7 +24,7 @@ class PlanEntry:
     status: str
 
 
-class Plan:
+class AgentPlan:
     """The plan of one agent, by its calls so far.
 
     It reads only the arguments of calls, not their results, so a refused call counts too.

@@ -20,7 +20,7 @@ _DESCRIPTOR: Final = re.compile(r"\d+|-")
 
 
 @dataclass(slots=True)
-class Simple:
+class ShellCommand:
     """One simple command.
 
     Attributes:
@@ -39,7 +39,7 @@ class Simple:
         return bool(self.words or self.writes or self.reads)
 
 
-def parse(line: str) -> list[Simple]:
+def parse(line: str) -> list[ShellCommand]:
     """Return the simple commands of a command line in order, including nested ones."""
     scanner = _Scanner(line)
     scanner.commands(closer=None, depth=0)
@@ -52,13 +52,13 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
-        self.simples: list[Simple] = []
+        self.simples: list[ShellCommand] = []
         # Here-documents whose text begins after the next newline: their command, delimiter, and whether it is indented.
-        self._awaited: list[tuple[Simple, str, bool]] = []
+        self._awaited: list[tuple[ShellCommand, str, bool]] = []
 
     def commands(self, closer: str | None, depth: int) -> None:
         """Read commands up to a closing character, or to the end of the text."""
-        current = Simple()
+        current = ShellCommand()
         while self.position < len(self.text):
             char = self.text[self.position]
             if char == closer:
@@ -83,17 +83,17 @@ class _Scanner:
                 self._take_word(current, depth)
         self._finish(current)
 
-    def _finish(self, current: Simple) -> Simple:
+    def _finish(self, current: ShellCommand) -> ShellCommand:
         if current:
             self.simples.append(current)
-        return Simple()
+        return ShellCommand()
 
-    def _parenthesis(self, current: Simple, depth: int) -> Simple:
+    def _parenthesis(self, current: ShellCommand, depth: int) -> ShellCommand:
         if self.text.startswith("((", self.position):
             self._arithmetic()
         elif self.text.startswith("()", self.position):  # a function's head
             self.position += 2
-            return Simple()
+            return ShellCommand()
         else:
             self.position += 1
             self._scan_nested(")", depth)
@@ -105,7 +105,7 @@ class _Scanner:
         else:
             self._past(closer)
 
-    def _take_word(self, current: Simple, depth: int) -> None:
+    def _take_word(self, current: ShellCommand, depth: int) -> None:
         start = self.position
         word = self._word(depth)
         if self.position == start:  # no character that a word may hold
@@ -113,7 +113,7 @@ class _Scanner:
         elif not (word.isdigit() and self.text[self.position : self.position + 1] in ("<", ">")):
             current.words.append(word)
 
-    def _redirect(self, current: Simple, depth: int) -> None:
+    def _redirect(self, current: ShellCommand, depth: int) -> None:
         if current.words[:1] == ["[["]:  # a comparison
             self.position += 1
             return

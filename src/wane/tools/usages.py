@@ -354,7 +354,7 @@ no variable and no program text: they say what stands in the line, or take parts
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ReadingUse:
     """One way to use a program so that it only reads.
 
     Attributes:
@@ -398,7 +398,7 @@ class Usage:
         return options
 
 
-def _usage(text: str) -> Usage:
+def _usage(text: str) -> ReadingUse:
     head, _, operands = text.replace("LOG", _LOG).partition("|")
     options: dict[str, str] = {}
     optional, required = set[str](), set[str]()
@@ -421,12 +421,12 @@ def _usage(text: str) -> Usage:
         else:
             options.update({f"-{letter}": options.get(f"-{letter}", "") for letter in entry[1:]})
     kinds = tuple(kind for kind in operands.split() if kind != "none")
-    return Usage(options, frozenset(optional), frozenset(required), kinds, words, apart)
+    return ReadingUse(options, frozenset(optional), frozenset(required), kinds, words, apart)
 
 
-def _usages(table: str) -> Mapping[tuple[str, ...], tuple[Usage, ...]]:
+def _usages(table: str) -> Mapping[tuple[str, ...], tuple[ReadingUse, ...]]:
     """Return the usages of a table by the words that begin them."""
-    usages: dict[tuple[str, ...], tuple[Usage, ...]] = {}
+    usages: dict[tuple[str, ...], tuple[ReadingUse, ...]] = {}
     for line in filter(None, table.replace("\n    ", " ").splitlines()):
         name, _, same = line.partition(" = ")
         if same:
@@ -442,7 +442,7 @@ def _usages(table: str) -> Mapping[tuple[str, ...], tuple[Usage, ...]]:
     return usages
 
 
-def _plain_usages() -> Mapping[tuple[str, ...], tuple[Usage, ...]]:
+def _plain_usages() -> Mapping[tuple[str, ...], tuple[ReadingUse, ...]]:
     usages = dict(_usages(_PLAIN_TABLE))
     for key, ways in _usages(_TABLE).items():
         versions = tuple(usage for usage in ways if "--version" in usage.required and not usage.operands)

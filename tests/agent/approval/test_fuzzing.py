@@ -13,7 +13,7 @@ import pytest
 from tests.agent.approval.fuzzing import SHELLS, TOKEN, Range, mutate_line, table_lines
 from tests.marks import wide
 from wane.agent.sandbox import wall
-from wane.agent.sandbox.wall import Kind, Sandbox
+from wane.agent.sandbox.wall import Confinement, Sandbox
 
 pytestmark = [
     pytest.mark.full,
@@ -62,9 +62,9 @@ def test_mutated_lines_that_read_do_no_more(seed: int, shooting: Range) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the sandboxes of Linux")
 @pytest.mark.parametrize("seed", [20, *wide(*range(21, 31))])
-@pytest.mark.parametrize("kind", [Kind.BUBBLEWRAP, Kind.LANDLOCK])
-def test_the_sandbox_alone_holds_all_lines(kind: Kind, seed: int, shooting: Range) -> None:
-    none = Sandbox(Kind.NONE, Path(os.path.realpath(shooting.project)))
+@pytest.mark.parametrize("kind", [Confinement.BUBBLEWRAP, Confinement.LANDLOCK])
+def test_the_sandbox_alone_holds_all_lines(kind: Confinement, seed: int, shooting: Range) -> None:
+    none = Sandbox(Confinement.NONE, Path(os.path.realpath(shooting.project)))
     holding = [one for one in wall._candidates(none, os.environ) if one.kind is kind and not wall.probe(one)]
     if not holding:
         pytest.skip(f"{kind} does not hold on this machine")

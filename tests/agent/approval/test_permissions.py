@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import git
-from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, PartVerdict, Permissions, Scope
+from wane.agent.approval.permissions import AnswerScope, Approval, ApprovalRequest, Effect, PartVerdict, Permissions
 from wane.agent.approval.reading import Surroundings
 from wane.agent.approval.rules import RememberedRules, Rule
 from wane.agent.config import project_of
@@ -44,8 +44,8 @@ def judge_lines(permissions: Permissions, *lines: str) -> list[bool]:
 
 
 YES, NO = Approval(True), Approval(False)
-ALWAYS, NEVER = Approval(True, Scope.SESSION), Approval(False, Scope.SESSION)
-EACH = Approval(False, Scope.EACH)
+ALWAYS, NEVER = Approval(True, AnswerScope.SESSION), Approval(False, AnswerScope.SESSION)
+EACH = Approval(False, AnswerScope.EACH)
 
 
 def test_always_covers_a_program_and_its_sub_command_and_nothing_else() -> None:
@@ -101,7 +101,7 @@ def test_what_has_no_parts_cannot_be_allowed_by_its_parts() -> None:
 def test_the_rules_in_force_are_told_with_their_sources(tmp_path: Path) -> None:
     remembered = RememberedRules(tmp_path / "approvals.json", tmp_path)
     remembered.add(Rule("make *"), allowed=True)
-    asked = Asked(ALWAYS, NEVER, Approval(True, Scope.EVERYTHING))
+    asked = Asked(ALWAYS, NEVER, Approval(True, AnswerScope.EVERYTHING))
     permissions = Permissions(asked, allow=[Rule("git diff *")], deny=[Rule("rm *")], remembered=remembered)
     assert judge_lines(permissions, "ls", "git push", "cat x", "cat y") == [True, False, True, True]
     until_the_end = "an answer, until the session ends"
@@ -122,7 +122,7 @@ def test_never_is_not_asked_again() -> None:
 
 
 def test_this_session_covers_all_commands_and_no_file_changes() -> None:
-    asked = Asked(Approval(True, Scope.EVERYTHING), NO)
+    asked = Asked(Approval(True, AnswerScope.EVERYTHING), NO)
     permissions = Permissions(asked)
     assert judge_lines(permissions, "ls", "rm x", "echo 'open") == [True, True, True]
     assert asyncio.run(permissions.change("a", "")) is not None
@@ -173,7 +173,7 @@ def test_a_file_and_a_tool_are_remembered_by_name() -> None:
 
 def test_what_is_remembered_for_a_project_holds_in_later_sessions_there_alone(tmp_path: Path) -> None:
     file, here, there = tmp_path / "config" / "approvals.json", tmp_path / "here", tmp_path / "there"
-    asked = Asked(Approval(True, Scope.PROJECT), Approval(False, Scope.PROJECT))
+    asked = Asked(Approval(True, AnswerScope.PROJECT), Approval(False, AnswerScope.PROJECT))
     assert judge_lines(Permissions(asked, remembered=RememberedRules(file, here)), "ls", "git push") == [True, False]
     later = Asked(NO)
     assert judge_lines(Permissions(later, remembered=RememberedRules(file, here)), "ls -a", "git push") == [True, False]
@@ -196,7 +196,7 @@ def test_an_answer_that_cannot_be_kept_holds_for_the_session(tmp_path: Path) -> 
     told: list[str] = []
     remembered = RememberedRules(tmp_path / "folder" / "approvals.json", tmp_path)
     (tmp_path / "folder").touch()
-    asked = Asked(Approval(True, Scope.PROJECT))
+    asked = Asked(Approval(True, AnswerScope.PROJECT))
     permissions = Permissions(asked, remembered=remembered, warn=told.append)
     assert judge_lines(permissions, "ls", "ls") == [True, True]
     assert len(told) == 1

@@ -4,11 +4,11 @@ import pytest
 
 from wane.account import Account
 from wane.agent.events import Spent, TextDelta, ToolCalled, ToolReturned, Waiting
-from wane.cli.chat.narration import Activity, Narration, format_duration
+from wane.cli.chat.narration import Narration, TurnActivity, format_duration
 
 
 def test_the_line_says_what_is_done_for_how_long_and_how_to_stop() -> None:
-    activity = Activity(100.0, Account(1, 1, 0, 500, 50), Account(1, 1, 0, 500, 50))
+    activity = TurnActivity(100.0, Account(1, 1, 0, 500, 50), Account(1, 1, 0, 500, 50))
     assert activity.line(100.0, 80) == "⠋ waiting for the model  0s  Esc stops"
     activity.event(Spent(Account(2, 2, 0, 13_200, 213), 0, 0))
     activity.event(ToolCalled("1", "shell", "{}"), "shell pytest -q")
@@ -26,7 +26,7 @@ def test_the_line_says_what_is_done_for_how_long_and_how_to_stop() -> None:
 
 @pytest.mark.parametrize("columns", [30, 40, 60, 200])
 def test_it_fits(columns: int) -> None:
-    activity = Activity(0.0, Account(), Account(3, 3, 0, 12_700_000, 1_630_000), doing="x" * 100)
+    activity = TurnActivity(0.0, Account(), Account(3, 3, 0, 12_700_000, 1_630_000), doing="x" * 100)
     line = activity.line(4_000, columns)
     assert len(line) < columns
     assert line.endswith("Esc stops")

@@ -11,7 +11,7 @@ import pytest
 from tests.lab.readers.promises import check, kinds, problems, texts
 from wane import chars
 from wane.lab.readers import read_session
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import CallUsage, RecordedSession
 
 Step = dict[str, Any]
 
@@ -65,15 +65,15 @@ def test_steps_become_messages_and_calls_of_the_model(tmp_path: Path, version: s
     assert texts(session)[4] == 'search{"n": 1}'
     one, two = session.calls
     assert (one.first, one.stop, one.model, one.at) == (2, 6, "m", 1760178602.0)
-    assert one.usage == Usage(320, 200, 0, 80)
-    assert (two.model, two.usage) == ("other", Usage(600))
+    assert one.usage == CallUsage(320, 200, 0, 80)
+    assert (two.model, two.usage) == ("other", CallUsage(600))
     assert not session.problems
 
 
 def test_what_was_written_to_a_cache_is_part_of_the_prompt(tmp_path: Path) -> None:
     metrics = {"prompt_tokens": 1000, "cached_tokens": 300, "extra": {"cache_creation_input_tokens": 600}}
     session = read(tmp_path, trajectory(USER, agent(metrics=metrics)))
-    assert session.calls[0].usage == Usage(100, 300, 600)
+    assert session.calls[0].usage == CallUsage(100, 300, 600)
 
 
 def test_contents_of_several_parts_keep_their_text_and_weigh_their_pictures(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from wane.lab.counting import count
 from wane.lab.readers import claude_code, gather, read_session
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.spent import account_of
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import CallUsage, RecordedSession
 from wane.rewrites import Cause, Certainty
 
 USAGE = {"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 9}
@@ -105,7 +105,7 @@ def test_what_an_advisor_read_is_no_view_but_costs_what_its_model_costs(tmp_path
     script.lines[-1]["message"]["model"] = "claude-sonnet-4-6"
     session = read(tmp_path, script.lines)
     (call,) = session.calls
-    assert call.usage == Usage(600, 10_000, 0, 500, fees=0.02)
+    assert call.usage == CallUsage(600, 10_000, 0, 500, fees=0.02)
     assert [(more.model, more.usage.total_input) for more in call.samplings if more.usage] == [
         ("claude-opus-4-6", 100_000),
         ("claude-sonnet-4-6", 10_400),
@@ -132,7 +132,7 @@ def test_lines_of_one_message_are_one_call_though_its_tools_ran_while_it_streame
     assert kinds(session) == ["user", "reasoning", "text", "call", "call", "result", "result", "text"]
     assert texts(session)[3] == 'Read{"path":"x"}'
     one, two = session.calls
-    assert (one.first, one.stop, one.usage, one.model) == (1, 5, Usage(3, 100, 20, 30), "claude-x")
+    assert (one.first, one.stop, one.usage, one.model) == (1, 5, CallUsage(3, 100, 20, 30), "claude-x")
     assert (one.at, two.first) == (1_767_225_606.0, 7)
     assert [part.needs for part in session.parts[1:5]] == [(1,), (), (-2,), (-3,)]
     assert (session.title, session.cwd, session.problems) == ("fix it", "/w", [])
@@ -508,8 +508,8 @@ def test_what_the_sums_have_beyond_the_answers_is_calls_of_no_line(tmp_path: Pat
     script.answer("m2", text_block("later"), usage=usage, stop="end_turn")
     session = check(read(tmp_path, script.lines))
     assert [(call.model, call.usage) for call in session.asides] == [
-        ("claude-x", Usage(2, 40, 0, 10)),
-        ("claude-haiku-4-5", Usage(100, output=4)),
+        ("claude-x", CallUsage(2, 40, 0, 10)),
+        ("claude-haiku-4-5", CallUsage(100, output=4)),
     ]
 
 

@@ -12,7 +12,7 @@ from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, p
 from tests.lab.readers.writing import Line, write_lines
 from wane import FormatError, JournalError, Kind
 from wane.lab.readers import codex, gather, read_session
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import CallUsage, RecordedSession
 
 META: Line = {
     "timestamp": "2026-01-01T00:00:00Z",
@@ -183,8 +183,8 @@ def test_items_up_to_their_cost_are_one_model_call(tmp_path: Path) -> None:
         "text",
     ]
     first, second = session.calls
-    assert (first.first, first.stop, first.usage) == (4, 8, Usage(20, 80, 0, 50))
-    assert (second.first, second.stop, second.usage) == (10, 11, Usage(10, 100, 90, 5))
+    assert (first.first, first.stop, first.usage) == (4, 8, CallUsage(20, 80, 0, 50))
+    assert (second.first, second.stop, second.usage) == (10, 11, CallUsage(10, 100, 90, 5))
     assert (first.model, first.at, session.title, session.cwd) == ("gpt-x", 1_767_225_601.0, "fix it", "/w")
     assert session.parts[4].extra_tokens == 30
     assert session.problems == []
@@ -293,7 +293,7 @@ def test_a_compaction_keeps_no_part_and_its_estimates_are_no_call(tmp_path: Path
     assert (compaction.summary, compaction.at) == ("what was done", 1_767_225_603.0)
     assert len(session.calls) == 2
     (summarising,) = session.asides
-    assert summarising.usage == Usage(40, 80, output=40)
+    assert summarising.usage == CallUsage(40, 80, output=40)
 
 
 def test_the_window_that_codex_counts_with_is_known(tmp_path: Path) -> None:

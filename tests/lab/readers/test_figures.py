@@ -18,7 +18,7 @@ from wane.lab.figures import Totals
 from wane.lab.readers import read_session
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.spent import Recorded
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import CallUsage, RecordedSession
 from wane.prices import Cost, listed_name
 from wane.rewrites import Cause, Certainty
 
@@ -95,7 +95,7 @@ def test_the_summary_that_codex_records_as_an_answer_is_none_and_its_prompt_coun
     (session,) = map(check, read_session(FAILING / "30-codex-summary-and-prompt.jsonl"))
     assert kinds(session) == ["system", "user", "call", "result", "text"]
     assert (len(session.calls), len(session.compactions)) == (2, 1)
-    assert [call.usage for call in session.asides] == [Usage(3_100, output=9)]
+    assert [call.usage for call in session.asides] == [CallUsage(3_100, output=9)]
 
 
 @needs_inputs
@@ -177,8 +177,8 @@ def test_copilot_records_the_usage_of_each_call_ahead_of_its_answer(tmp_path: Pa
     )
     (session,) = map(check, read_session(path))
     (call,) = session.calls
-    assert (call.usage, call.cost, call.effort) == (Usage(300, 500, 100, 20), None, "high")
-    assert [aside.usage for aside in session.asides] == [Usage(300, 500, 100, 20)]  # of no answer
+    assert (call.usage, call.cost, call.effort) == (CallUsage(300, 500, 100, 20), None, "high")
+    assert [aside.usage for aside in session.asides] == [CallUsage(300, 500, 100, 20)]  # of no answer
     assert (session.system_tokens, session.totals) == (70, [])
 
 
@@ -197,7 +197,7 @@ def test_copilot_records_sums_when_it_ends_which_add_up_if_it_was_resumed(tmp_pa
     )
     (session,) = map(check, read_session(path))
     assert session.system_tokens == 1_000
-    assert [call.usage for call in session.calls] == [Usage(0, output=30)] * 2
+    assert [call.usage for call in session.calls] == [CallUsage(0, output=30)] * 2
     account = recorded_cost(session).account
     assert (account.calls, account.input_tokens, account.output_tokens) == (2, 4_000, 60)
     assert account.at_least == pytest.approx(2 * (500 * 1.25 + 1_500 * 0.125 + 30 * 10) / 1e6)
@@ -213,7 +213,7 @@ def test_mini_swe_agent_records_the_response_and_its_cost_beside_an_answer(tmp_p
     (tmp_path / "t.json").write_text(json.dumps({"trajectory_format": "mini-swe-agent-1.1", "messages": messages}))
     (session,) = map(check, read_session(tmp_path / "t.json"))
     (call,) = session.calls
-    assert (call.usage, call.cost, call.model) == (Usage(400, 500, 0, 20), 0.002, "gpt-5.1-2025-11-13")
+    assert (call.usage, call.cost, call.model) == (CallUsage(400, 500, 0, 20), 0.002, "gpt-5.1-2025-11-13")
     assert call.at == 1_795_000_000.5
 
 
@@ -227,7 +227,7 @@ def test_pi_records_what_a_summary_cost(tmp_path: Path) -> None:
     )
     (session,) = map(check, read_session(path))
     (aside,) = session.asides
-    assert (aside.usage, aside.cost) == (Usage(100, 30, 50, 20, 50), 0.01)
+    assert (aside.usage, aside.cost) == (CallUsage(100, 30, 50, 20, 50), 0.01)
 
 
 def test_goose_records_the_provider_and_what_a_call_cost() -> None:

@@ -11,7 +11,7 @@ from wane.formats.base import Part
 from wane.lab.readers import join
 from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.session import Compaction, Eviction, ModelCall, Problem, RecordedSession, Usage
+from wane.lab.session import CallUsage, Compaction, ModelCall, Problem, RecordedEviction, RecordedSession
 
 
 def session(
@@ -22,7 +22,7 @@ def session(
     builder.add(Part(Kind.SYSTEM, prompt))
     builder.user(Content(f"do {name}"))
     call = Part(Kind.CALL, call_id="c1", tool="bash", arguments="{}")
-    builder.answer([Part(Kind.TEXT, "I look"), call], usage=Usage(10), at=at)
+    builder.answer([Part(Kind.TEXT, "I look"), call], usage=CallUsage(10), at=at)
     builder.result("c1", Content("seen"))
     builder.compaction("so far", first_kept=1, at=at)
     builder.answer([Part(Kind.CALL, call_id="c2", tool="bash", arguments="{}")], at=at)
@@ -30,9 +30,9 @@ def session(
         builder.result("c2", Content("seen"))
     builder.problems.add(3, "odd")
     made = builder.build()
-    made.evictions = [Eviction(5, (0, 2, 3), 90, 60, at)]
+    made.evictions = [RecordedEviction(5, (0, 2, 3), 90, 60, at)]
     made.abandoned, made.unread = [ModelCall(0, 0)] * 2, 1
-    made.asides = [ModelCall(5, 5, Usage(10))]
+    made.asides = [ModelCall(5, 5, CallUsage(10))]
     made.sidechains = [RecordedSession(f"{name} side", "openai")]
     return made
 

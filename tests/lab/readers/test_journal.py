@@ -18,7 +18,7 @@ from wane.lab.readers import read_session
 from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.spent import Recorded
-from wane.lab.session import Eviction, EvictionStep, RecordedSession, Usage
+from wane.lab.session import CallUsage, EvictionStep, RecordedEviction, RecordedSession
 
 
 def answer(number: int, **more: Any) -> MessageRecord:
@@ -64,11 +64,11 @@ def test_a_journal_tells_usage_times_and_passes(tmp_path: Path) -> None:
     assert (session.source, session.name, session.cwd) == ("journal", path.stem, str(tmp_path))
     assert kinds(session) == ["user", "text", "call", "result", "text", "call", "result", "text"]
     one, two, three = session.calls
-    assert (one.first, one.stop, one.usage, one.priced_as) == (1, 3, Usage(10, 50, 40, 9), "p:a:m")
+    assert (one.first, one.stop, one.usage, one.priced_as) == (1, 3, CallUsage(10, 50, 40, 9), "p:a:m")
     assert one.at is not None
     assert one.at > NOON.timestamp()
     assert (two.usage, two.model) == (None, None)
-    assert three.usage == Usage(130), "an output of nothing is none that was reported"
+    assert three.usage == CallUsage(130), "an output of nothing is none that was reported"
     assert session.system_tokens == 80
     assert not session.problems
 
@@ -76,7 +76,11 @@ def test_a_journal_tells_usage_times_and_passes(tmp_path: Path) -> None:
 def test_the_tier_that_served_a_call_is_no_part_of_its_model(tmp_path: Path) -> None:
     usage = UsageRecord(items=1, input_tokens=100, output_tokens=9, model="p:m (fast, us)")
     call = read(begin(tmp_path, [*HISTORY[:2], usage, *HISTORY[3:]])).calls[0]
-    assert (call.model, call.usage, call.priced_as) == ("m", Usage(100, output=9, tier="fast, us"), "p:m (fast, us)")
+    assert (call.model, call.usage, call.priced_as) == (
+        "m",
+        CallUsage(100, output=9, tier="fast, us"),
+        "p:m (fast, us)",
+    )
 
 
 def test_calls_before_a_fork_count_for_the_other_session(tmp_path: Path) -> None:
@@ -95,7 +99,7 @@ def test_a_call_for_a_summary_is_no_part_of_the_history_but_counts(tmp_path: Pat
     spent = NoteRecord(SPENT_NOTE, {"input_tokens": 100, "output_tokens": 20, "cost": 0.25, "model": "p:m"})
     session = read(begin(tmp_path, [*HISTORY, spent]))
     (aside,) = session.asides
-    assert (aside.usage, aside.cost, aside.priced_as) == (Usage(100, output=20), 0.25, "p:m")
+    assert (aside.usage, aside.cost, aside.priced_as) == (CallUsage(100, output=20), 0.25, "p:m")
     assert len(session.calls) == len(read(begin(tmp_path / "whole", HISTORY)).calls)
 
 
@@ -153,7 +157,7 @@ def test_rounds_that_wane_made_itself_are_told_also_where_the_client_never_sent_
 def test_a_pass_tells_the_parts_that_it_took(tmp_path: Path) -> None:
     (eviction,) = read(begin(tmp_path, HISTORY)).evictions
     step = EvictionStep("bulk", (2, 3), 300)
-    assert eviction == Eviction(7, (2, 3), 900, 600, eviction.at, (step,), 700)
+    assert eviction == RecordedEviction(7, (2, 3), 900, 600, eviction.at, (step,), 700)
     assert eviction.at is not None
 
 
@@ -201,7 +205,7 @@ def test_messages_of_pydantic_ai_are_read_as_such(tmp_path: Path) -> None:
     records.insert(1, UsageRecord(items=1, input_tokens=5, output_tokens=1, model="p:m"))
     session = read(begin(tmp_path, records, message_format="pydantic_ai"))
     assert kinds(session) == ["user", "text"]
-    assert (session.calls[0].usage, session.calls[0].model) == (Usage(5, output=1), "m")
+    assert (session.calls[0].usage, session.calls[0].model) == (CallUsage(5, output=1), "m")
     assert session.system_tokens is None, "the journal says what the overhead was"
 
 

@@ -12,7 +12,7 @@ from tests.lab.readers.promises import check, kinds, texts, title_of
 from tests.lab.readers.writing import write_lines
 from wane.core.errors import FormatError
 from wane.lab.readers import claude_code, kimi_code, mistral_vibe, qwen_code, read_session
-from wane.lab.session import Usage
+from wane.lab.session import CallUsage
 
 Line = dict[str, Any]
 
@@ -71,8 +71,8 @@ def test_qwen_code_has_the_outer_keys_of_claude_code_and_contents_of_gemini(tmp_
     assert (session.source, session.title, session.cwd) == (qwen_code.NAME, "Never touch the migrations.", "/w")
     assert kinds(session) == ["user", "reasoning", "call", "result", "notice", "text"]
     # The thoughts are among the candidates, as the total tells.
-    assert [call.usage for call in session.calls] == [Usage(900, output=40), Usage(50, 900, 0, 12)]
-    assert [call.usage for call in session.asides] == [Usage(300, output=20)]  # a response that was no answer
+    assert [call.usage for call in session.calls] == [CallUsage(900, output=40), CallUsage(50, 900, 0, 12)]
+    assert [call.usage for call in session.asides] == [CallUsage(300, output=20)]  # a response that was no answer
     assert session.problems == []
 
 
@@ -91,7 +91,7 @@ def test_qwen_code_names_branches_that_were_taken_back_and_compresses(tmp_path: 
     )
     (session,) = map(check, read_session(path))
     assert texts(session) == ["One.", "Two.", "Go on.", "Right."]
-    assert [call.usage for call in session.abandoned] == [Usage(500, output=5)]
+    assert [call.usage for call in session.abandoned] == [CallUsage(500, output=5)]
     (compaction,) = session.compactions
     assert (compaction.position, compaction.first_kept, compaction.tokens_before) == (3, 2, 900)
     assert compaction.summary == "<state_snapshot>All.</state_snapshot>"
@@ -154,9 +154,14 @@ def test_kimi_code_records_everything_twice_and_the_usage_of_a_call_three_times(
     assert (session.source, session.name, session.cwd, session.title) == (kimi_code.NAME, "session_1", "/w", "Fix it.")
     assert kinds(session) == ["system", "user", "notice", "reasoning", "text", "call", "result"]
     (call,) = session.calls
-    assert (call.usage, call.model, call.provider, call.effort) == (Usage(100, 900, 0, 20), "kimi-k2.5", "kimi", "high")
-    assert [aside.usage for aside in session.asides] == [Usage(50, output=5)]
-    assert [made.usage for made in session.abandoned] == [Usage(70, output=5)]
+    assert (call.usage, call.model, call.provider, call.effort) == (
+        CallUsage(100, 900, 0, 20),
+        "kimi-k2.5",
+        "kimi",
+        "high",
+    )
+    assert [aside.usage for aside in session.asides] == [CallUsage(50, output=5)]
+    assert [made.usage for made in session.abandoned] == [CallUsage(70, output=5)]
     (compaction,) = session.compactions
     assert (compaction.summary, compaction.tokens_before) == ("As you know: So.", 1_020)
     assert [side.name for side in session.sidechains] == ["session_1/coder-1"]
@@ -234,7 +239,7 @@ def test_cline_has_blocks_of_anthropic_and_results_of_its_own(tmp_path: Path) ->
     assert kinds(session) == ["system", "user", "reasoning", "call", "result"]
     assert session.parts[-1].text == '{"query":"calc.py","result":"1 | x = 1"}'
     (call,) = session.calls
-    assert (call.usage, call.cost, call.priced_as) == (Usage(1_120, 4_478, 0, 21), 0.002, "openai:gpt-5.1")
+    assert (call.usage, call.cost, call.priced_as) == (CallUsage(1_120, 4_478, 0, 21), 0.002, "openai:gpt-5.1")
 
 
 def vibe_lines() -> list[Line]:
@@ -278,7 +283,7 @@ def test_mistral_vibe_has_messages_of_openai_and_the_rest_in_another_file(tmp_pa
     assert (session.title, session.id, session.problems) == ("Fix calc.py.", "ab12cd34", [])
     assert [call.model for call in session.calls] == ["mistral-vibe-cli-latest"] * 2
     ((total, calls),) = session.totals
-    assert (total.usage, calls) == (Usage(2_000, output=30), 2)
+    assert (total.usage, calls) == (CallUsage(2_000, output=30), 2)
     assert session.system_tokens
     (path.parent / "meta.json").write_text("{")
     (session,) = map(check, read_session(path))

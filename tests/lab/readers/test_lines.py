@@ -15,7 +15,7 @@ from wane.formats.values import compact, raw_text
 from wane.lab.readers.building import lines
 from wane.lab.readers.building.lines import Problems, head, records
 from wane.lab.readers.building.values import count, first_words, seconds, sound, usage_of, write_arguments
-from wane.lab.session import Usage
+from wane.lab.session import CallUsage
 from wane.rewrites import explain_reported
 
 
@@ -86,12 +86,12 @@ def test_moments_of_every_kind() -> None:
 
 
 def test_usage_is_told_with_the_cached_tokens_in_the_input_or_apart_from_it() -> None:
-    assert usage_of(100, read=60, written=10, output=5, reasoning=2) == Usage(30, 60, 10, 7)
-    assert usage_of(30, read=60, written=10, output=5, apart=True) == Usage(30, 60, 10, 5)
-    assert usage_of(0, read=60, apart=True) == Usage(0, 60)
-    assert usage_of(100, output=None, reasoning=2) == Usage(100)
-    assert usage_of(100, read=130, written=10) == Usage(0, 100), "no more than the whole"
-    assert usage_of(100, read=95, written=10) == Usage(0, 95, 5)
+    assert usage_of(100, read=60, written=10, output=5, reasoning=2) == CallUsage(30, 60, 10, 7)
+    assert usage_of(30, read=60, written=10, output=5, apart=True) == CallUsage(30, 60, 10, 5)
+    assert usage_of(0, read=60, apart=True) == CallUsage(0, 60)
+    assert usage_of(100, output=None, reasoning=2) == CallUsage(100)
+    assert usage_of(100, read=130, written=10) == CallUsage(0, 100), "no more than the whole"
+    assert usage_of(100, read=95, written=10) == CallUsage(0, 95, 5)
     for nothing in (0, None, "many", -1):
         assert usage_of(nothing, read=60, output=5) is None
 
@@ -117,5 +117,5 @@ def test_arguments_that_no_strict_encoder_takes_have_their_text_too(value: objec
 
 
 def test_a_usage_loses_its_output_and_nothing_else() -> None:
-    whole = Usage(1, 2, 3, 4, 5, "fast", explain_reported("tools_changed"), 0.5, further_fees=True)
+    whole = CallUsage(1, 2, 3, 4, 5, "fast", explain_reported("tools_changed"), 0.5, further_fees=True)
     assert whole.without_output() == replace(whole, output=None)

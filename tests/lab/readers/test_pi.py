@@ -13,7 +13,7 @@ from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, p
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
 from wane.lab.readers import pi, read_session
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import CallUsage, RecordedSession
 
 HEADER: Line = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/w"}
 USAGE = {"input": 10, "output": 5, "cacheRead": 100, "cacheWrite": 20}
@@ -71,7 +71,7 @@ def test_messages_become_parts_and_each_answer_a_call(tmp_path: Path) -> None:
     assert kinds(session) == ["user", "text", "call", "result"]
     assert texts(session)[2:] == ['bash{"command":"ls"}', "a b"]
     (call,) = session.calls
-    assert (call.first, call.stop, call.usage, call.model) == (1, 3, Usage(10, 100, 20, 5), "claude-x")
+    assert (call.first, call.stop, call.usage, call.model) == (1, 3, CallUsage(10, 100, 20, 5), "claude-x")
     assert call.at == 1_767_225_601.0
     assert (session.title, session.cwd, session.source, session.problems) == ("fix it", "/w", "pi", [])
 
@@ -132,7 +132,7 @@ def test_an_answer_that_broke_off_keeps_its_words_and_not_its_calls(tmp_path: Pa
         ),
     )
     assert texts(session) == ["go", "let me", "stop", "yes"]
-    assert [call.usage for call in session.calls] == [Usage(10, 100, 20, None), Usage(10, 100, 20, 5)]
+    assert [call.usage for call in session.calls] == [CallUsage(10, 100, 20, None), CallUsage(10, 100, 20, 5)]
     assert problems(session) == ["3: 1 call of an answer that broke off"]
 
 

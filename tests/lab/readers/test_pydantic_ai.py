@@ -27,7 +27,7 @@ from pydantic_ai.usage import RequestUsage
 from tests.lab.readers.promises import check, kinds, problems
 from wane import chars
 from wane.lab.readers import read_session
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import CallUsage, RecordedSession
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ASKED = ModelRequest(parts=[SystemPromptPart("be brief"), UserPromptPart("list the files")], instructions="and kind")
@@ -55,7 +55,7 @@ def test_responses_are_calls_with_their_usage_time_and_model(tmp_path: Path) -> 
     assert (session.source, session.title) == ("pydantic_ai", "list the files")
     assert kinds(session) == ["system", "user", "reasoning", "text", "call", "result", "user", "text"]
     one, two = session.calls
-    assert (one.first, one.stop, one.usage) == (2, 5, Usage(10, 60, 30, 7))
+    assert (one.first, one.stop, one.usage) == (2, 5, CallUsage(10, 60, 30, 7))
     assert (one.at, one.model) == (NOON.timestamp(), "m")
     assert (two.first, two.stop, two.usage) == (7, 8, None)
     assert session.system_tokens == chars("and kind"), "instructions are in no part"

@@ -23,7 +23,7 @@ from tests.lab.readers.writing import write_lines
 from wane import Kind
 from wane.core.errors import FormatError
 from wane.lab.readers import databases, read_session
-from wane.lab.session import Problem, RecordedSession, Usage
+from wane.lab.session import CallUsage, Problem, RecordedSession
 
 RECORDINGS = Path(__file__).parent / "recordings"
 TASK = ["reasoning", "text", "call", "result", "call", "call", "result", "result", "text"]
@@ -85,9 +85,9 @@ def test_gemini_cli() -> None:
     assert (session.source, session.title) == ("gemini-cli", "Fix calc.py: add subtracts.")
     assert kinds(session) == ["notice", "user", *TASK]
     assert [call.usage for call in session.calls] == [
-        Usage(12_311, 0, 0, 27),  # the output, with seven tokens of thoughts
-        Usage(6_205, 6_204, 0, 27),
-        Usage(6_303, 6_302, 0, 27),
+        CallUsage(12_311, 0, 0, 27),  # the output, with seven tokens of thoughts
+        CallUsage(6_205, 6_204, 0, 27),
+        CallUsage(6_303, 6_302, 0, 27),
     ]
     assert {call.model for call in session.calls} == {"gemini-2.5-pro"}
     assert session.reasoning_cleared == [5]  # no thought is sent back
@@ -145,7 +145,7 @@ def test_opencode() -> None:
     (session,) = map(check, read_session(RECORDINGS / "opencode.json"))
     check_compacted(session, 7_737, ["user"], ["user"])
     assert session.source == "opencode"
-    assert session.calls[0].usage == Usage(7_606, 0, 0, 19)
+    assert session.calls[0].usage == CallUsage(7_606, 0, 0, 19)
     # The signed thinking stays with what follows it (R12).
     assert session.parts[1].needs == (1,)
     assert "must match exactly" in session.parts[-3].text  # the edit that failed
@@ -155,7 +155,7 @@ def test_goose() -> None:
     (session,) = map(check, read_session(RECORDINGS / "goose.json"))
     check_compacted(session, 4_440, ["user", "notice"], ["user", "notice"])
     assert session.source == "goose"
-    assert session.calls[1].usage == Usage(4_390, 0, 0, 26)  # of two calls in one answer, which Goose writes apart
+    assert session.calls[1].usage == CallUsage(4_390, 0, 0, 26)  # of two calls in one answer, which Goose writes apart
 
 
 def test_goose_counts_cached_tokens_in_its_input(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_goose_counts_cached_tokens_in_its_input(tmp_path: Path) -> None:
     export["conversation"][2]["metadata"]["usage"] = usage  # as Goose wrote it for 700 other tokens
     (tmp_path / "s.json").write_text(json.dumps(export))
     (session,) = read_session(tmp_path / "s.json")
-    assert session.calls[0].usage == Usage(700, 4_000, 300, 20)
+    assert session.calls[0].usage == CallUsage(700, 4_000, 300, 20)
 
 
 def test_aider() -> None:
@@ -172,7 +172,7 @@ def test_aider() -> None:
     assert (first.source, first.title) == ("aider", "Fix calc.py: add subtracts.")
     assert kinds(first) == ["user", "text"]
     assert first.parts[1].text.endswith("```\n\n# Not a heading of aider")
-    assert first.calls[0].usage == Usage(2_600, 0, 0, 39)
+    assert first.calls[0].usage == CallUsage(2_600, 0, 0, 39)
     assert first.calls[0].model == "claude-sonnet-4-5"
     # An edit that fails is told to the model, in lines of which only the first looks printed.
     assert second.parts[0].text == "Thanks.\nNow say what you did."
@@ -191,7 +191,7 @@ def test_commands_of_aider_are_no_turns_unless_they_ask_the_model(tmp_path: Path
     )
     (session,) = map(check, read_session(path))
     assert texts(session) == ["What is it?", "A calculator."]
-    assert session.calls[0].usage == Usage(1_500, 8_500, 2_000, 3)
+    assert session.calls[0].usage == CallUsage(1_500, 8_500, 2_000, 3)
     assert session.calls[0].model == "gpt-x"
 
 

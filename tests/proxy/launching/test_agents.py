@@ -29,7 +29,7 @@ from wane.proxy.agents.known import (
     agent_of,
 )
 from wane.proxy.http.upstream import Upstream
-from wane.proxy.settings import Timeouts, UpstreamUrl
+from wane.proxy.settings import ServerTimeouts, UpstreamUrl
 
 PROXY = "http://127.0.0.1:1234"
 
@@ -99,7 +99,9 @@ def test_the_base_for_openais_protocols_ends_as_the_upstream_does(upstream: str,
     assert openai_base(PROXY, url) == PROXY + base
     # So that the proxy asks what the client would have.
     path = f"{base}/responses".encode()
-    assert Upstream(url, Timeouts()).target(path).decode() == (url.prefix or "/v1" * (base == "/v1")) + "/responses"
+    assert (
+        Upstream(url, ServerTimeouts()).target(path).decode() == (url.prefix or "/v1" * (base == "/v1")) + "/responses"
+    )
 
 
 def test_no_proxy_of_the_environment_stands_between() -> None:

@@ -88,14 +88,14 @@ class TestTheAgent:
         assert kept.path.read_bytes() == before
 
     def test_one_that_is_cut_short_or_in_use_is_refused_untouched(self, keep: Keep) -> None:
-        from wane.agent.config import Settings
+        from wane.agent.config import AgentSettings
         from wane.agent.session import AgentSession, SessionConfig
 
         kept = keep(AnthropicClient())
         torn = kept.path.read_bytes()[:-5]
         kept.path.write_bytes(torn)
         with pytest.raises(JournalError, match="not the agent's own"):
-            AgentSession.resume(kept.path, SessionConfig(kept.path.parent, Settings()))
+            AgentSession.resume(kept.path, SessionConfig(kept.path.parent, AgentSettings()))
         assert kept.path.read_bytes() == torn
         with Journal.open(kept.path), pytest.raises(JournalError, match="not the agent's own"):
-            AgentSession.resume(kept.path, SessionConfig(kept.path.parent, Settings()))
+            AgentSession.resume(kept.path, SessionConfig(kept.path.parent, AgentSettings()))

@@ -15,7 +15,7 @@ from tests.proxy.agents import Worker
 from tests.proxy.reading.conftest import Keep
 from tests.proxy.world import CLIENTS, AnthropicClient, Client, RemindedClient, every_client
 from wane import Kind, chars
-from wane.cli.sessions.show import Session, load_session
+from wane.cli.sessions.show import LoadedSession, load_session
 from wane.formats import Part, get_format
 from wane.journal import MessageRecord
 from wane.prices import Prices
@@ -106,7 +106,7 @@ def test_what_has_folded_is_told_by_the_recorded_episodes(make: type[Client], ke
     assert (session.rebuilt.engine.tokens, session.rebuilt.engine.evicted) == (facts.view, facts.evicted)
 
 
-def told_view(session: Session) -> list[Part]:
+def told_view(session: LoadedSession) -> list[Part]:
     """What `wane show` says of the last request, with the content that the journal holds."""
     format_, instead = get_format(session.file.header.format), session.instead
     parts = [part for message in session.rebuilt.messages for part in format_.parts(message)]

@@ -14,7 +14,7 @@ from wane.proxy.server.app import known_wires
 from wane.proxy.server.run import Running, serving
 from wane.proxy.server.status import SessionPages
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.settings import Address, ServerSettings, Timeouts, UpstreamUrl
+from wane.proxy.settings import Address, ServerSettings, ServerTimeouts, UpstreamUrl
 from wane.proxy.store import open_store
 from wane.proxy.wire.base import Wire
 
@@ -136,7 +136,7 @@ async def proxy(
     """A proxy before a provider; with an index of sessions in memory unless another is given."""
     listen = Address("127.0.0.1", 0)
     quick = {"grace": 0.3, **(timeouts or {})}
-    chosen = ServerSettings(UpstreamUrl.parse(upstream), listen, timeouts=Timeouts(**quick), **settings)
+    chosen = ServerSettings(UpstreamUrl.parse(upstream), listen, timeouts=ServerTimeouts(**quick), **settings)
     index = index or SessionIndex(open_store(None))
     async with serving(chosen, index, {**known_wires(), **(wires or {})}, telemetry=telemetry, pages=pages) as running:
         yield running

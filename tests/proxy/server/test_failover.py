@@ -39,7 +39,7 @@ from wane.proxy.http.failover import REST, Failover
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.server.run import Running
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.settings import Address, ServerSettings, Timeouts, UpstreamUrl
+from wane.proxy.settings import Address, ServerSettings, ServerTimeouts, UpstreamUrl
 from wane.proxy.store.base import MemoryStore
 from wane.proxy.traffic import Traffic
 from wane.testing.anthropic import Anthropic
@@ -320,7 +320,7 @@ async def test_after_a_rest_one_request_tries_the_first_again() -> None:
             return answer is not None
 
     async with provider(answers) as first:
-        upstreams = [Upstream(at(url), Timeouts()) for url in (first.url, GONE)]
+        upstreams = [Upstream(at(url), ServerTimeouts()) for url in (first.url, GONE)]
         failover = Failover(upstreams[0], upstreams[1], clock=lambda: now, pause=0.0)
         assert [await send(failover) for _ in range(5)] == [False] * 5
         assert (len(first.asked), failover.down) == (2, True)

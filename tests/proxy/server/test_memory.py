@@ -15,7 +15,7 @@ from wane.proxy.head import RequestHead
 from wane.proxy.http.client import Client
 from wane.proxy.server.exchange import Exchange
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.settings import Timeouts
+from wane.proxy.settings import ServerTimeouts
 from wane.proxy.store.base import MemoryStore
 from wane.proxy.traffic import Traffic
 
@@ -40,7 +40,7 @@ async def test_a_client_that_was_answered_leaves_no_cycle() -> None:
 
     async def answer() -> weakref.ref[Client]:
         with Traffic().request("anthropic") as counters:
-            client = Client(receive, send, Timeouts(), RequestHead("POST", "/", b"/", b"", []), counters)
+            client = Client(receive, send, ServerTimeouts(), RequestHead("POST", "/", b"/", b"", []), counters)
             client.watch()
             await asyncio.sleep(0)
             client.close()

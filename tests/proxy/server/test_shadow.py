@@ -40,7 +40,7 @@ from wane.proxy.server.run import Running
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore, Store
 from wane.proxy.store.disk import DiskStore
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 
 __all__ = ["plain_surroundings", "run"]
 
@@ -109,7 +109,7 @@ async def test_every_request_and_reply_passes_byte_for_byte(make: type[Client], 
 async def test_it_predicts_what_a_replay_of_the_session_says(make: type[Client], tmp_path: Path, run: Run) -> None:
     _, _, session = await watch_session(make, DiskStore(SessionStore(tmp_path), fsync=False))
     (path,) = SessionStore(tmp_path).matching(session)
-    prediction = predict(read_session(path), "cwl", Settings(budget=BUDGET), PRICE)
+    prediction = predict(read_session(path), "cwl", StrategySettings(budget=BUDGET), PRICE)
     assert prediction is not None
     done = run("replay", path, "--budget", str(BUDGET), "--strategy", "cwl", "--json")
     assert done.code == 0, done.err

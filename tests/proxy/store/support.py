@@ -10,8 +10,8 @@ from typing import Any
 
 from wane.journal import NoteRecord, Record
 from wane.proxy.store import open_store
-from wane.proxy.store.base import Log, SessionBusyError, SessionDigests, Sought, Store
-from wane.proxy.store.database import TIMEOUTS, DatabaseStore, Timeouts, parse_location
+from wane.proxy.store.base import SessionBusyError, SessionDigests, SessionLog, Sought, Store
+from wane.proxy.store.database import TIMEOUTS, DatabaseStore, DatabaseTimeouts, parse_location
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Place:
         return open_store(self.where)
 
 
-def database_at(where: str, timeouts: Timeouts = TIMEOUTS) -> DatabaseStore:
+def database_at(where: str, timeouts: DatabaseTimeouts = TIMEOUTS) -> DatabaseStore:
     """A store with other timeouts, or for its single steps."""
     location = parse_location(where)
     if where.startswith("postgresql"):
@@ -62,7 +62,7 @@ def head_of(root: str) -> str:
     return f"{root}{'0' * 8}"
 
 
-async def add(log: Log, *records: Record, keys: Sequence[str] = ()) -> Sequence[Record]:
+async def add(log: SessionLog, *records: Record, keys: Sequence[str] = ()) -> Sequence[Record]:
     """Hold a session, add to it, sync it, and return what was new of others."""
     async with log.hold() as new:
         await log.append(records, SessionDigests(head_of(log.id[:24]), keys))

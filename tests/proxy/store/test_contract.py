@@ -22,13 +22,13 @@ from tests.proxy.store.support import Place, add, add_anew, found, new_root, not
 from tests.strategies import times
 from wane.journal import NoteRecord, Record
 from wane.proxy.store.base import (
-    Log,
-    Match,
     SessionBusyError,
     SessionChangedError,
     SessionDigests,
+    SessionLog,
     Sought,
     Store,
+    StoredMatch,
     StoreError,
 )
 
@@ -45,7 +45,7 @@ async def opened_store(place: Place) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def begin_session(place: Place) -> AsyncIterator[tuple[Store, Log]]:
+async def begin_session(place: Place) -> AsyncIterator[tuple[Store, SessionLog]]:
     """A store and a new session in it."""
     async with opened_store(place) as store:
         log = await store.create(new_root(), "openai")
@@ -151,7 +151,7 @@ async def test_a_head_is_that_of_the_latest_record(place: Place) -> None:
             await log.sync()
         assert not (await store.find(root, Sought((), [first]))).sessions
         for sought in (Sought((), [second]), Sought(["a" * 16])):
-            assert (await store.find(root, sought)).sessions == [Match(log.id, second)]
+            assert (await store.find(root, sought)).sessions == [StoredMatch(log.id, second)]
         await log.close()
 
 

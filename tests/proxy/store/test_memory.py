@@ -9,7 +9,7 @@ import pytest
 from tests.proxy.store.support import add, files, found, new_root, note
 from wane.journal import new_header
 from wane.proxy.store import open_store
-from wane.proxy.store.base import Log, SessionBusyError, StoreError, new_id
+from wane.proxy.store.base import SessionBusyError, SessionLog, StoreError, new_id
 
 
 async def test_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +31,7 @@ async def test_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_one_request_at_a_time() -> None:
-    log = Log(new_header(new_id(new_root()), cwd=Path.cwd(), message_format="openai"), wait=0.05)
+    log = SessionLog(new_header(new_id(new_root()), cwd=Path.cwd(), message_format="openai"), wait=0.05)
     async with log.hold():
         with pytest.raises(SessionBusyError, match="another request of this process"):
             await add(log, note(1))

@@ -11,8 +11,8 @@ import pytest
 
 from tests.proxy.store.servers import QUOTED
 from tests.proxy.store.support import Place, add, database_at, found, new_root, note, topics
-from wane.proxy.store.base import Log, StoreError
-from wane.proxy.store.database import Outage, Timeouts, within
+from wane.proxy.store.base import SessionLog, StoreError
+from wane.proxy.store.database import DatabaseTimeouts, Outage, within
 
 AT_ONCE = "does not work: no answer within 1 seconds; it is not asked again"
 
@@ -87,7 +87,7 @@ async def test_work_that_goes_on_when_it_is_cancelled_is_not_waited_for() -> Non
         await asyncio.sleep(0.01)
 
 
-async def goes_on(log: Log) -> bool:
+async def goes_on(log: SessionLog) -> bool:
     try:
         await add(log, note(3))
     except StoreError:
@@ -96,8 +96,8 @@ async def goes_on(log: Log) -> bool:
 
 
 async def test_a_hanging_server_is_waited_for_once(shared: Place) -> None:
-    store = database_at(shared.where, Timeouts(limit=1, pause=600))
-    again = database_at(shared.where, Timeouts(limit=1, pause=1.5))
+    store = database_at(shared.where, DatabaseTimeouts(limit=1, pause=600))
+    again = database_at(shared.where, DatabaseTimeouts(limit=1, pause=1.5))
     log, other = await store.create(new_root(), "openai"), await again.create(new_root(), "openai")
     await add(log, note(1))
     await add(other, note(1))
@@ -126,7 +126,7 @@ async def test_a_hanging_server_is_waited_for_once(shared: Place) -> None:
 
 
 async def test_a_server_that_hangs_in_the_midst_of_a_hold(shared: Place) -> None:
-    store = database_at(shared.where, Timeouts(limit=1, pause=600))
+    store = database_at(shared.where, DatabaseTimeouts(limit=1, pause=600))
     log = await store.create(new_root(), "openai")
     async with log.hold():
         with shared.server.hanging():
@@ -142,7 +142,7 @@ async def test_a_server_that_hangs_in_the_midst_of_a_hold(shared: Place) -> None
 async def test_many_who_wait_for_a_server_that_says_nothing(scheme: str) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
         where = f"{scheme}://wane:{QUOTED}@127.0.0.1:{silent.getsockname()[1]}/0"
-        store = database_at(where, Timeouts(limit=1, pause=600))
+        store = database_at(where, DatabaseTimeouts(limit=1, pause=600))
         # More than there are connections.
         errors = await asyncio.gather(*(found(store, new_root()) for _ in range(50)), return_exceptions=True)
         assert {type(error) for error in errors} == {StoreError}

@@ -11,12 +11,12 @@ import sys
 from tests.proxy.store.support import add_anew
 from wane.journal import NoteRecord
 from wane.proxy.store import open_store
-from wane.proxy.store.base import Log, SessionChangedError, StoreError
+from wane.proxy.store.base import SessionChangedError, SessionLog, StoreError
 
 TASKS = 4
 
 
-async def count_up(log: Log, name: str, count: int) -> None:
+async def count_up(log: SessionLog, name: str, count: int) -> None:
     """Add a record at a time, from several tasks, which says how many stood before it as this process saw it."""
     known = 0
 
@@ -46,7 +46,7 @@ async def count_up_on_disk(where: str, session_id: str, name: str, count: int) -
         await add_anew(store, session_id, NoteRecord(topic=name, data={"number": number}))
 
 
-async def keep(log: Log, name: str) -> None:
+async def keep(log: SessionLog, name: str) -> None:
     """Hold a session until the input ends, then try to add to it."""
     async with log.hold():
         print("held", flush=True)

@@ -14,13 +14,13 @@ from wane.proxy.store.base import WORKERS, MemoryStore, StoreError
 from wane.proxy.store.ledger import LEDGER
 from wane.proxy.team.audit import AuditLog
 from wane.proxy.team.deletion import delete_name, delete_sessions
-from wane.proxy.team.members import MEMBERS, Limits, Member, Team, digest_of
+from wane.proxy.team.members import MEMBERS, Member, MemberLimits, Team, digest_of
 from wane.proxy.team.roster import FRESH, Roster, wait_before
 
 
 async def test_a_token_is_stored_as_its_digest_alone(place: Place) -> None:
     store, other = place.store(), place.store()
-    token = await Team(store).add("bo.b@x-y", Limits(5.0, "month", 60))
+    token = await Team(store).add("bo.b@x-y", MemberLimits(5.0, "month", 60))
     assert token.startswith("wane_")
     assert len(token) > 40
     stored = await other.document(MEMBERS, "bo.b@x-y")
@@ -32,7 +32,7 @@ async def test_a_token_is_stored_as_its_digest_alone(place: Place) -> None:
     assert (holder.name, holder.digest, holder.limits) == (
         "bo.b@x-y",
         digest_of(token.encode()),
-        Limits(5.0, "month", 60),
+        MemberLimits(5.0, "month", 60),
     )
     for wrong in (b"", b"wane_", token.encode()[:-1], token.encode() + b"x", holder.digest.encode()):
         assert await Roster(other).holder(wrong) is None
@@ -46,7 +46,7 @@ async def test_a_revoked_name_is_admitted_by_its_new_token_only_and_keeps_its_li
     store = place.store()
     team, now = Team(store), 0.0
     roster = Roster(store, lambda: now)
-    first = await team.add("alice", Limits(requests=7))
+    first = await team.add("alice", MemberLimits(requests=7))
     assert await roster.holder(first.encode()) is not None
     with pytest.raises(ConfigError, match="alice has a token; revoke it first"):
         await team.add("alice")
@@ -62,9 +62,9 @@ async def test_a_revoked_name_is_admitted_by_its_new_token_only_and_keeps_its_li
     assert await roster.holder(first.encode()) is None
     holder = await roster.holder(second.encode())
     assert holder is not None
-    assert holder.limits == Limits(requests=7)
-    await team.limit("alice", Limits(max_cost=2.0))
-    assert (await team.members())["alice"].limits == Limits(max_cost=2.0)
+    assert holder.limits == MemberLimits(requests=7)
+    await team.limit("alice", MemberLimits(max_cost=2.0))
+    assert (await team.members())["alice"].limits == MemberLimits(max_cost=2.0)
     await team.revoke("alice")
     await delete_name(store, "alice")
     await store.close()
@@ -95,7 +95,7 @@ async def test_a_name_that_could_be_mistaken_is_refused(name: str) -> None:
 )
 def test_a_limit_that_cannot_work_is_refused(limits: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
-        Limits(**limits)  # type: ignore[arg-type]
+        MemberLimits(**limits)  # type: ignore[arg-type]
 
 
 async def test_an_unreachable_store_admits_those_who_were_admitted_before() -> None:

@@ -33,7 +33,7 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore, Store
 from wane.proxy.store.ledger import LEDGER, Ledger
 from wane.proxy.team.audit import AuditLog, Event
-from wane.proxy.team.members import Limits, Team
+from wane.proxy.team.members import MemberLimits, Team
 
 HI = response(message("hi"))
 
@@ -190,7 +190,7 @@ async def test_the_page_and_status_show_a_name_its_own_sessions_alone() -> None:
 
 async def test_each_name_has_its_own_cost_limit_and_spend() -> None:
     store = MemoryStore()
-    alice = await Team(store).add("alice", Limits(2.5 * EACH))
+    alice = await Team(store).add("alice", MemberLimits(2.5 * EACH))
     bob = await Team(store).add("bob")
     async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(store), team=True) as running:
         statuses = [(await ask(running, priced_body(), headers=by(alice))).status for _ in range(2)]
@@ -214,10 +214,10 @@ async def test_each_name_has_its_own_cost_limit_and_spend() -> None:
 @pytest.mark.full
 async def test_a_spent_limit_says_what_to_do() -> None:
     store = MemoryStore()
-    alice = await Team(store).add("alice", Limits(3.0 * EACH))
+    alice = await Team(store).add("alice", MemberLimits(3.0 * EACH))
     async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(store), team=True) as running:
         assert (await ask(running, priced_body(), headers=by(alice))).status == 200
-        await Team(store).limit("alice", Limits(0.5 * EACH))
+        await Team(store).limit("alice", MemberLimits(0.5 * EACH))
         await asyncio.sleep(1.1)
         text = (await ask(running, priced_body(), headers=by(alice))).json["error"]["message"]
         assert text.endswith(
@@ -239,7 +239,7 @@ async def test_the_proxys_limit_holds_for_all_names_together() -> None:
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/v1/responses"])
 async def test_too_many_requests_a_minute_are_refused_in_the_protocols_form(path: str) -> None:
     store = MemoryStore()
-    alice = await Team(store).add("alice", Limits(requests=2))
+    alice = await Team(store).add("alice", MemberLimits(requests=2))
     bob = await Team(store).add("bob")
     async with provider(replies(HI)) as up, proxy(up.url, index=SessionIndex(store), team=True) as running:
         for _ in range(2):
@@ -263,7 +263,7 @@ async def test_tokens_stand_in_no_log_and_no_store(
     monkeypatch.setattr(logging.getLogger("wane.proxy"), "propagate", True)
     place = Place("disk", str(tmp_path))
     store = place.store()
-    alice = await Team(store).add("alice", Limits(requests=1))
+    alice = await Team(store).add("alice", MemberLimits(requests=1))
     wrong = "wane_" + "w" * 43
     async with provider(replies(HI)) as up, proxy(up.url, index=SessionIndex(place.store()), team=True) as running:
         for token in (alice, wrong):

@@ -18,7 +18,7 @@ import httpx2
 from hypothesis import strategies as st
 
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import AnsweredRound, Reply, Round, Wire
+from wane.proxy.wire.base import AnsweredRound, ClientReply, Round, Wire
 
 Block = dict[str, Any]
 
@@ -95,7 +95,7 @@ def make(*content: Block, stop: str | None = None, **fields: Any) -> Made:
     return Made(list(content), stop, **fields)
 
 
-def reply(*, stream: bool = True) -> Reply:
+def reply(*, stream: bool = True) -> ClientReply:
     return WIRE.reply({"stream": stream}, OWN)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.proxy.wire.cuts import pieces
 from wane.conversation.request import Tool
-from wane.proxy.wire.base import AnsweredRound, Body, Reply, Round, ViewMessage, Wire
+from wane.proxy.wire.base import AnsweredRound, Body, ClientReply, Round, ViewMessage, Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.testing import Call, Usage
@@ -67,7 +67,7 @@ class Told:
         self.rounds: list[Round] = []
 
 
-def run(reply: Reply, streams: Sequence[bytes], cuts: Sequence[int] = ()) -> Told:
+def run(reply: ClientReply, streams: Sequence[bytes], cuts: Sequence[int] = ()) -> Told:
     """Feed one reply with the bodies of its rounds."""
     told = Told()
     for stream in streams:

@@ -16,7 +16,7 @@ from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, answer_rou
 from tests.proxy.wire.views import with_view
 from wane.formats.gemini import UNCHECKED
 from wane.prices import TokenUsage
-from wane.proxy.wire.base import AnsweredRound, Body, BrokenReplyError, Message, OwnCall, Reply, Round
+from wane.proxy.wire.base import AnsweredRound, Body, BrokenReplyError, ClientReply, Message, OwnCall, Round
 from wane.proxy.wire.gemini.protocol import GeminiWire
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
@@ -356,7 +356,7 @@ def test_refused_signatures_are_replaced_by_one_that_is_not_checked(words: str) 
 def test_errors_have_geminis_form() -> None:
     error = json.loads(WIRE.error(429, "Slow down."))
     assert error == {"error": {"code": 429, "message": "Slow down.", "status": "RESOURCE_EXHAUSTED"}}
-    reply: Reply = WIRE.reply(received_body(stream=True), OWN)
+    reply: ClientReply = WIRE.reply(received_body(stream=True), OWN)
     assert list(events(reply.fail(503, json.dumps(Gemini().error(503, "busy")).encode()))) == [
         {"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}}
     ]

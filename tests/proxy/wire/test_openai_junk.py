@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.proxy.wire.cuts import cuts, pieces
 from tests.proxy.wire.openai_support import OWN
 from tests.strategies import times
-from wane.proxy.wire.base import BrokenReplyError, Reply, Wire
+from wane.proxy.wire.base import BrokenReplyError, ClientReply, Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 
@@ -49,7 +49,7 @@ def chunks(draw: st.DrawFn) -> Any:
     return draw(st.sampled_from([{"type": draw(WORDS), **place, "response": response}, response]))
 
 
-def drive(reply: Reply, body: bytes, places: list[int]) -> None:
+def drive(reply: ClientReply, body: bytes, places: list[int]) -> None:
     out = b""
     for _ in range(2):
         for piece in pieces(body, places):

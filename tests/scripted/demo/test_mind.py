@@ -10,7 +10,7 @@ import pytest
 from tests.scripted.requests import TOOLS, reply_messages, request, user
 from wane.scripted.calls import act, end, explore, search
 from wane.scripted.demo.mind import PATIENCE, Decision, Position, decide, find, position_in
-from wane.scripted.demo.moves import Definition, Fact, Line, Look, ScriptStep, Task, check, rewrite, swap
+from wane.scripted.demo.moves import Definition, Fact, Look, ScriptStep, SourceLine, Task, check, rewrite, swap
 from wane.scripted.sight import Sight
 from wane.testing import Call, Message
 
@@ -147,8 +147,8 @@ def test_a_line_may_be_seen_in_a_search() -> None:
     grep = ("grep", {"pattern": "TAX"}, "other.py:9:TAX = 4\nshop.py:4:TAX = 3")
     task = Task("T", "Task 1. x", (ScriptStep("s", (swap(PATH, "TAX = 3", "TAX = 4"),)), ScriptStep("end")))
     sight = Sight(request(user("Task 1. x"), *reply_messages("8.8", grep)))
-    assert find(sight, Line(PATH, "TAX = 3")) is not None
-    assert find(sight, Line(PATH, "TAX = 4")) is None
+    assert find(sight, SourceLine(PATH, "TAX = 3")) is not None
+    assert find(sight, SourceLine(PATH, "TAX = 4")) is None
     assert find(sight, Definition(PATH, "TAX")) is None, "one line of a search is not a whole definition"
     assert tools_of(answer(*reply_messages("8.8", grep), user("Task 1. x"), tasks=(task,))) == ["edit_file"]
 

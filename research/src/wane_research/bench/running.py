@@ -21,7 +21,7 @@ from wane.lab.replaying.engine import run_in_processes
 from wane.lab.replaying.replay import Pricing, replay
 from wane.lab.replaying.studying import Studied, study
 from wane.prices import Period, Prices, Rates
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane.strategies.registry import get_strategy, traits
 from wane_research.bench.figures import Evidence, Figures, Watched
 from wane_research.bench.sources import Source
@@ -71,8 +71,8 @@ class Subject:
 
     def run(self, cell: Cell) -> Figures:
         material = self.studied.subject.material
-        budget = cell.budget or Settings().budget
-        settings = replace(self.studied.under(Settings(budget=budget)), overhead=material.overhead)
+        budget = cell.budget or StrategySettings().budget
+        settings = replace(self.studied.under(StrategySettings(budget=budget)), overhead=material.overhead)
         watched = Watched(get_strategy(cell.strategy, settings), material, self.evidence)
         figures = Figures.of(replay(self.studied.subject, watched, budget, self.studied.pricing), watched)
         # Without a budget, none can be exceeded.

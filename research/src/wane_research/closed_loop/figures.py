@@ -33,7 +33,7 @@ class Resumption:
     sound: bool  # whether nothing came back, moved or changed, and everything missing had to be evicted
 
 
-class Witness(scripted.Witness):
+class Witness(scripted.RequestWitness):
     """Watches the requests of a run."""
 
     def __init__(self, budget: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, get_args
 from wane.agent.options import Strategy
 from wane.core.errors import ConfigError
 from wane.journal import PassRecord, StrategyRecord, read
-from wane.scripted.repository import Checked, Repository, ScriptedError, run_directory
+from wane.scripted.repository import Checked, ScriptedError, TaskRepository, run_directory
 from wane.scripted.witness import MODEL
 from wane.strategies.registry import traits
 from wane.testing import Reply, Request, ScriptedServer
@@ -31,7 +31,7 @@ GO_ON: Final = "Go on."  # the user's words after a restart in the middle of a t
 OnTask: TypeAlias = Callable[[TaskResult], None]  # called with each task that has ended
 
 
-class Owner(Repository):
+class Owner(TaskRepository):
     """The owner of the repository that the agent works in."""
 
     def __init__(self, directory: Path, world: World) -> None:

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from wane.agent.config import Settings
+from wane.agent.config import AgentSettings
 from wane.agent.session import AgentSession, SessionConfig
 from wane.conversation import ContextSettings
 from wane.journal import SessionStore
@@ -34,7 +34,7 @@ class Worker:
         self.store = SessionStore(Path(order["sessions"]))
         model = anthropic_model(order["url"], order["model"], 0)
         context = ContextSettings(strategy=order["strategy"], tasks=order["tasks"], recall=True)
-        self.settings = Settings(model=model, budget=order["budget"], context=context, yolo=True)
+        self.settings = AgentSettings(model=model, budget=order["budget"], context=context, yolo=True)
         self.session: AgentSession | None = None
 
     def open(self, journal: str | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from wane.formats.base import Part
 from wane.identifiers import identifiers, spoken
 from wane.lab.counting import Material, count
 from wane.lab.session import ModelCall, RecordedSession
-from wane.strategies.base import Settings, Slot, Strategy, SummaryNeeded
+from wane.strategies.base import Slot, Strategy, StrategySettings, SummaryNeeded
 from wane.strategies.compact import KEPT_SHARE
 from wane.strategies.registry import get_strategy
 
@@ -67,7 +67,7 @@ class Arm:
     low_water: float | None = None  # share of the budget down to which another strategy goes; None for its default
 
     def start(self, budget: int) -> Strategy:
-        settings = Settings(budget, policy=self.policy, low_water=self.low_water, annotate="infer")
+        settings = StrategySettings(budget, policy=self.policy, low_water=self.low_water, annotate="infer")
         return get_strategy(ALL if self.strategy == USERS else self.strategy, settings)
 
 

@@ -20,7 +20,7 @@ from wane.core import Item, Kind
 from wane.core.items import ASSISTANT
 from wane.formats.base import Part
 from wane.research import MissingResearchError
-from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute
+from wane.strategies.base import Fitted, Slot, Strategy, StrategySettings, Substitute
 
 _PEERS: Final = {
     "langchain-trim": ("langchain", "LangChainTrim", "LangChain's trim_messages: the last messages that fit"),
@@ -54,11 +54,13 @@ def libraries(name: str) -> tuple[str, ...]:
     return _DISTRIBUTIONS[_PEERS[name][0]] if name in _PEERS else ()
 
 
-def get_peer(name: str, settings: Settings) -> Strategy:
+def get_peer(name: str, settings: StrategySettings) -> Strategy:
     module, maker_name, _ = _PEERS[name]
     try:
         # Loaded only on demand: the libraries are large.
-        maker: Callable[[Settings], Strategy] = getattr(import_module(f"wane_research.peers.{module}"), maker_name)
+        maker: Callable[[StrategySettings], Strategy] = getattr(
+            import_module(f"wane_research.peers.{module}"), maker_name
+        )
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("wane"):
             raise
@@ -95,7 +97,7 @@ class Peer(Strategy):
     `settings`: budget and overhead; the peer's limit is the budget less the overhead.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         self.room = max(1, settings.budget - settings.overhead)  # tokens that its messages may hold
         self._turn: Turn | None = None
         self._count = 0

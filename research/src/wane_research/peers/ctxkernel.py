@@ -10,7 +10,7 @@ from ctxkernel import Budget, ContextEngine, Elision, HandleRef, Text, Thinking,
 from ctxkernel.adapters.openai import to_messages
 
 from wane.core import Kind, chars
-from wane.strategies.base import Settings, Slot, Substitute
+from wane.strategies.base import Slot, StrategySettings, Substitute
 from wane_research.peers import Peer, Turn
 
 
@@ -35,7 +35,7 @@ class CtxKernel(Peer):
 
     name = "ctxkernel"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)
         self._counter = _Counter()
         # The engine keeps its log in a directory, which is removed with this object.

@@ -25,7 +25,7 @@ from pydantic_ai_harness.compaction import ClearToolResults, SlidingWindowCompac
 
 from wane.core import Item, Kind, chars
 from wane.formats.base import Part
-from wane.strategies.base import Settings, Slot
+from wane.strategies.base import Slot, StrategySettings
 from wane_research.peers import Peer, Turn
 
 _T = TypeVar("_T")
@@ -59,7 +59,7 @@ class _Harness(Peer):
 
     capability: SlidingWindowCompaction[None] | ClearToolResults[None]
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)
         self._messages: list[ModelMessage] = []
         # By message, the items of its parts.
@@ -113,7 +113,7 @@ class HarnessWindow(_Harness):
 
     name = "harness-window"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)
         keep = None if settings.low_water is None else int(self.room * settings.low_water)
         self.capability = SlidingWindowCompaction(max_tokens=self.room, keep_tokens=keep, tokenizer=_tokenizer)
@@ -131,7 +131,7 @@ class HarnessClear(_Harness):
 
     name = "harness-clear"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)
         self.capability = ClearToolResults(max_tokens=self.room, tokenizer=_tokenizer)
 

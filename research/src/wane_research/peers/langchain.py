@@ -19,7 +19,7 @@ from langchain_core.messages import (
 )
 
 from wane.core import Kind, chars
-from wane.strategies.base import Settings, Slot
+from wane.strategies.base import Slot, StrategySettings
 from wane_research.peers import Peer, Turn
 
 _START_ON: Final = ("human", "ai")
@@ -28,7 +28,7 @@ _START_ON: Final = ("human", "ai")
 class _LangChain(Peer):
     """A history of LangChain messages; each one's id is its position."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)
         self._messages: list[AnyMessage] = []
         self._turns: list[Turn] = []
@@ -72,7 +72,7 @@ class LangChainEdit(_LangChain):
 
     name = "langchain-edit"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)
         self._edit = ClearToolUsesEdit(trigger=self.room)
         self._middleware: ContextEditingMiddleware[Any, Any] = ContextEditingMiddleware(

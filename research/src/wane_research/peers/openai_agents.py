@@ -10,7 +10,7 @@ from agents.run import CallModelData, ModelInputData
 
 from wane.core import Item, Kind, chars
 from wane.formats.base import Part
-from wane.strategies.base import Settings, Slot
+from wane.strategies.base import Slot, StrategySettings
 from wane_research.peers import Peer, Turn
 
 
@@ -23,7 +23,7 @@ class OpenAIAgentsTrim(Peer):
 
     name = "openai-agents-trim"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)
         self._trimmer = ToolOutputTrimmer()
         self._agent: Agent[None] = Agent(name="replayed")

@@ -11,7 +11,7 @@ from strands.hooks import BeforeModelCallEvent
 from strands.models import Model
 
 from wane.core import Kind
-from wane.strategies.base import Settings, Slot
+from wane.strategies.base import Slot, StrategySettings
 from wane_research.peers import Peer, Turn
 
 
@@ -43,7 +43,7 @@ class StrandsWindow(Peer):
 
     name = "strands-window"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)
         manager = SlidingWindowConversationManager(proactive_compression={"compression_threshold": 1.0})
         # The manager acts when its window is full, not only when it is exceeded.

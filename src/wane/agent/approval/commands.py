@@ -9,12 +9,12 @@ from itertools import takewhile
 from typing import Final
 
 from wane.agent.approval.grammar import (
+    CommandLine,
     Compound,
-    Form,
-    Line,
+    CompoundForm,
     Redirection,
     Script,
-    Simple,
+    SimpleCommand,
     UnreadableError,
     is_assignment,
     read_line,
@@ -55,13 +55,13 @@ def parts_of(line: str) -> tuple[ShellPart, ...] | None:
         return None
 
 
-def parts_of_line(line: Line) -> tuple[ShellPart, ...]:
+def parts_of_line(line: CommandLine) -> tuple[ShellPart, ...]:
     """Return all that a line runs, reads or writes, each once."""
     parts = (part_of(command) for command in simple_commands(line.script))
     return tuple(dict.fromkeys(part for part in parts if part is not None))
 
 
-def part_of(command: Simple | Redirection) -> ShellPart | None:
+def part_of(command: SimpleCommand | Redirection) -> ShellPart | None:
     """Return a command or redirection as a part; None if it does nothing."""
     if isinstance(command, Redirection):
         path = command.target.literal
@@ -75,7 +75,7 @@ def part_of(command: Simple | Redirection) -> ShellPart | None:
     return ShellPart(command.text, (*assignments, *(word.literal for word in command.words[len(assignments) :])))
 
 
-def find_bound_parts(line: Line) -> frozenset[ShellPart]:
+def find_bound_parts(line: CommandLine) -> frozenset[ShellPart]:
     """Return the parts of which another part of the line says what they do, whatever their own words say.
 
     In a line that changes the shell, such as its directory, these are all parts. In others they are those that get
@@ -90,7 +90,7 @@ def find_bound_parts(line: Line) -> frozenset[ShellPart]:
 def _fed_parts(script: Script, *, is_fed: bool) -> Iterator[ShellPart]:
     fed = is_fed or script.fed
     match script:
-        case Simple():
+        case SimpleCommand():
             part = part_of(script)
             if fed and part is not None:
                 yield part
@@ -103,7 +103,7 @@ def _fed_parts(script: Script, *, is_fed: bool) -> Iterator[ShellPart]:
             for redirection in script.redirections:
                 for nested in redirection.target.nested:
                     yield from _fed_parts(nested, is_fed=fed)
-            is_pipe = script.form is Form.APART
+            is_pipe = script.form is CompoundForm.APART
             for number, child in enumerate(script.children):
                 yield from _fed_parts(child, is_fed=fed or (is_pipe and number > 0))
 
@@ -112,7 +112,7 @@ def _changes_shell(script: Script) -> bool:
     """Whether a part of a script changes what another one does: the directory, a variable, a name."""
     if isinstance(script, Compound):
         nested = [inner for value in script.values for inner in value.nested]
-        return script.form is Form.FUNCTION or any(map(_changes_shell, (*script.children, *nested)))
+        return script.form is CompoundForm.FUNCTION or any(map(_changes_shell, (*script.children, *nested)))
     if any(map(_changes_shell, script.nested)):
         return True
     words = [word.literal for word in script.words]

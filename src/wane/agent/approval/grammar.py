@@ -93,7 +93,7 @@ class Redirection:
 
 
 @dataclass(frozen=True, slots=True)
-class Simple:
+class SimpleCommand:
     """A simple command with its words, assignments among them, and its redirections."""
 
     text: str
@@ -105,7 +105,7 @@ class Simple:
     """Whether its input is a here-document, or another descriptor."""
 
 
-class Form(Enum):
+class CompoundForm(Enum):
     """How the parts of a compound command run."""
 
     LIST = "list"
@@ -124,7 +124,7 @@ class Form(Enum):
 class Compound:
     """Commands that run together."""
 
-    form: Form
+    form: CompoundForm
     children: tuple[Script, ...]
     redirections: tuple[Redirection, ...] = ()
     variable: str = ""
@@ -135,18 +135,18 @@ class Compound:
     """Whether its input is a here-document, or another descriptor."""
 
 
-Script: TypeAlias = Simple | Compound
+Script: TypeAlias = SimpleCommand | Compound
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CommandLine:
     """A command line: what it runs, and whether it has raw text that a shell might read in another way."""
 
     script: Compound
     raw: bool
 
 
-def read_line(text: str) -> Line:
+def read_line(text: str) -> CommandLine:
     """Return what a command line runs.
 
     Raises:
@@ -158,13 +158,13 @@ def read_line(text: str) -> Line:
     script = reader.read_list(frozenset())
     if reader.position < len(text) or reader.awaited or not script.children:
         raise UnreadableError
-    return Line(script, reader.raw)
+    return CommandLine(script, reader.raw)
 
 
-def simple_commands(script: Script) -> Iterator[Simple | Redirection]:
+def simple_commands(script: Script) -> Iterator[SimpleCommand | Redirection]:
     """Yield the simple commands of a script and the redirections of its compounds, those of substitutions included."""
     match script:
-        case Simple():
+        case SimpleCommand():
             yield script
             for nested in script.nested:
                 yield from simple_commands(nested)
@@ -206,14 +206,14 @@ class _Reader:
             self._skip_blanks()
             if self._peek() == "&":
                 self.position += 1
-                command = Compound(Form.BACKGROUND, (command,))
+                command = Compound(CompoundForm.BACKGROUND, (command,))
             elif self._peek() == ";":
                 self.position += 1
             elif self._peek() not in ("", ")", "\n"):
                 raise UnreadableError
             children.append(command)
         self.depth -= 1
-        return Compound(Form.LIST, tuple(children))
+        return Compound(CompoundForm.LIST, tuple(children))
 
     def _peek(self, length: int = 1) -> str:
         return self.text[self.position : self.position + length]
@@ -274,13 +274,13 @@ class _Reader:
 
     def _and_or(self) -> Script:
         children = [self._pipeline()]
-        form = Form.CHAIN
+        form = CompoundForm.CHAIN
         while True:
             self._skip_blanks()
             operator = self._peek(2)
             if operator not in ("&&", "||"):
                 break
-            form = Form.LIST if operator == "||" else form
+            form = CompoundForm.LIST if operator == "||" else form
             self.position += 2
             self._skip_newlines()
             children.append(self._pipeline())
@@ -299,9 +299,9 @@ class _Reader:
             self.position += 1
             self._skip_newlines()
             children.append(self._command())
-        pipeline = children[0] if len(children) == 1 else Compound(Form.APART, tuple(children))
+        pipeline = children[0] if len(children) == 1 else Compound(CompoundForm.APART, tuple(children))
         # Behind `!` the line goes on where the pipeline failed, so what it does, such as `cd`, is not certain: a list.
-        return Compound(Form.LIST, (pipeline,)) if negated else pipeline
+        return Compound(CompoundForm.LIST, (pipeline,)) if negated else pipeline
 
     def _command(self) -> Script:
         if self._peek() == "(":
@@ -312,21 +312,21 @@ class _Reader:
             if self._peek() != ")" or not script.children:
                 raise UnreadableError
             self.position += 1
-            return self._read_redirections(Form.APART, (script,))
+            return self._read_redirections(CompoundForm.APART, (script,))
         match self._read_reserved_word():
             case "{":
                 self.position += 1
                 children: tuple[Script, ...] = (self.read_list(frozenset({"}"})),)
                 self._take("}")
-                return self._read_redirections(Form.LIST, children)
+                return self._read_redirections(CompoundForm.LIST, children)
             case "if":
-                return self._read_redirections(Form.LIST, tuple(self._branches()))
+                return self._read_redirections(CompoundForm.LIST, tuple(self._branches()))
             case "for":
                 return self._for()
             case "while" | "until" as keyword:
                 self.position += len(keyword)
                 condition = self.read_list(frozenset({"do"}))
-                return self._read_redirections(Form.LOOP, (condition, self._do()))
+                return self._read_redirections(CompoundForm.LOOP, (condition, self._do()))
             case "!":
                 raise UnreadableError
             case word if word in _REFUSED:
@@ -383,8 +383,8 @@ class _Reader:
         if self._peek() == ";":
             self.position += 1
         self._skip_newlines()
-        loop = self._read_redirections(Form.FOR, (self._do(),))
-        return Compound(Form.FOR, loop.children, loop.redirections, name[0], tuple(values), loop.fed)
+        loop = self._read_redirections(CompoundForm.FOR, (self._do(),))
+        return Compound(CompoundForm.FOR, loop.children, loop.redirections, name[0], tuple(values), loop.fed)
 
     def _do(self) -> Compound:
         self._take("do")
@@ -392,7 +392,7 @@ class _Reader:
         self._take("done")
         return body
 
-    def _read_redirections(self, form: Form, children: tuple[Script, ...]) -> Compound:
+    def _read_redirections(self, form: CompoundForm, children: tuple[Script, ...]) -> Compound:
         redirections: list[Redirection] = []
         fed = False
         while True:
@@ -438,7 +438,7 @@ class _Reader:
         # A redirection between words is no part of the command's text.
         sources = [word.source for word in words]
         text = " ".join(sources) if parted else self.text[begins:ends]
-        return Simple(text, tuple(words), tuple(redirections), tuple(nested), fed)
+        return SimpleCommand(text, tuple(words), tuple(redirections), tuple(nested), fed)
 
     def _function(self, words: list[Word], redirections: list[Redirection]) -> Script:
         head = _FUNCTION.match(self.text, self.position)
@@ -448,7 +448,7 @@ class _Reader:
         self._skip_newlines()
         if self._peek() != "(" and self._read_reserved_word() != "{":
             raise UnreadableError
-        return Compound(Form.FUNCTION, (self._command(),))
+        return Compound(CompoundForm.FUNCTION, (self._command(),))
 
     def _process(self) -> Word:
         start = self.position

@@ -29,7 +29,7 @@ class Effect(StrEnum):
     """Let Git use the settings of a repository that may start programs."""
 
 
-class Scope(StrEnum):
+class AnswerScope(StrEnum):
     """What an answer covers, and for how long."""
 
     ONCE = "once"
@@ -100,7 +100,7 @@ class Approval:
     """The user's answer, and the reason that the model reads for a refusal. Within its scope nobody is asked again."""
 
     allowed: bool
-    scope: Scope = Scope.ONCE
+    scope: AnswerScope = AnswerScope.ONCE
     reason: str | None = None
 
 
@@ -401,14 +401,14 @@ class Permissions:
     async def _ask(self, request: ApprovalRequest, line: _Line | None = None) -> str | None:
         """Ask the user, remember the answer for its scope, and return the reason of a refusal; None if it allows."""
         answer = await self.ask(request)
-        if answer.scope is Scope.EACH and line is not None:
+        if answer.scope is AnswerScope.EACH and line is not None:
             return await self._ask_each(line)
-        if answer.scope is Scope.EVERYTHING and answer.allowed:
+        if answer.scope is AnswerScope.EVERYTHING and answer.allowed:
             self._everything.add(request.effect)
-        elif answer.scope not in (Scope.ONCE, Scope.EACH):
+        elif answer.scope not in (AnswerScope.ONCE, AnswerScope.EACH):
             of_session = self.allow if answer.allowed else self.deny
             for rule in map(Rule, request.rules):
-                if answer.scope is not Scope.PROJECT or self.remembered is None:
+                if answer.scope is not AnswerScope.PROJECT or self.remembered is None:
                     of_session.append(rule)
                     continue
                 try:

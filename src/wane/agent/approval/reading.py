@@ -17,14 +17,14 @@ from typing import Final
 
 from wane.agent.approval.commands import CHANGES_SHELL, ShellPart, part_of
 from wane.agent.approval.grammar import (
+    CommandLine,
     Compound,
-    Form,
-    Line,
+    CompoundForm,
     Piece,
     PieceKind,
     Redirection,
     Script,
-    Simple,
+    SimpleCommand,
     Word,
     is_assignment,
     simple_commands,
@@ -34,7 +34,7 @@ from wane.agent.repositories import find_repository
 from wane.agent.search_path import find_project, is_of_project
 from wane.agent.secrets import holds_secret
 from wane.tools.programs import word_set
-from wane.tools.usages import BUILTINS, IDLE_USAGES, PLAIN_USAGES, PROGRAMS, USAGES, Usage
+from wane.tools.usages import BUILTINS, IDLE_USAGES, PLAIN_USAGES, PROGRAMS, USAGES, ReadingUse
 
 
 class Reading(IntEnum):
@@ -98,7 +98,7 @@ class Surroundings:
     opens_repository: Callable[[Path, bool], bool]
 
 
-def readings(line: Line, surroundings: Surroundings) -> dict[ShellPart, Reading]:
+def readings(line: CommandLine, surroundings: Surroundings) -> dict[ShellPart, Reading]:
     """Return for each part of a line how sure it is that it only reads."""
     commands = [part_of(command) for command in simple_commands(line.script)]
     parts = [part for part in commands if part is not None]
@@ -125,7 +125,8 @@ def readings(line: Line, surroundings: Surroundings) -> dict[ShellPart, Reading]
 def _groups(script: Script) -> Iterator[list[ShellPart]]:
     """Yield the parts of a script in the order in which they run; those that may run at the same time are one group."""
     is_sequence = isinstance(script, Compound) and (
-        script.form in (Form.LIST, Form.CHAIN) or (script.form is Form.APART and len(script.children) == 1)
+        script.form in (CompoundForm.LIST, CompoundForm.CHAIN)
+        or (script.form is CompoundForm.APART and len(script.children) == 1)
     )
     if isinstance(script, Compound) and is_sequence and not script.redirections:
         for child in script.children:
@@ -139,11 +140,11 @@ def _changes_shell(script: Script) -> bool:
     """Whether a command of a script changes what later ones mean, or its name is not known."""
     match script:
         case Compound():
-            if script.form is Form.FUNCTION or any(_changes_shell(child) for child in script.children):
+            if script.form is CompoundForm.FUNCTION or any(_changes_shell(child) for child in script.children):
                 return True
             nested = [inner for value in script.values for inner in value.nested]
             return any(_changes_shell(inner) for inner in nested)
-        case Simple():
+        case SimpleCommand():
             if any(_changes_shell(inner) for inner in script.nested):
                 return True
             if not script.words:
@@ -190,24 +191,24 @@ class _Walk:
 
     def follow(self, script: Script, here: _Here) -> frozenset[str]:
         """Judge the parts of a script, and return where the shell may be behind it."""
-        if isinstance(script, Simple):
+        if isinstance(script, SimpleCommand):
             return self._simple(script, here)
         match script.form:
-            case Form.LIST:
+            case CompoundForm.LIST:
                 inner = here
                 for child in script.children:
                     inner = _move_on(inner, inner.starts | self.follow(child, inner))
                 starts = inner.starts
-            case Form.CHAIN:
+            case CompoundForm.CHAIN:
                 inner, starts = here, here.starts
                 for child in script.children:
                     inner = _move_on(inner, self.follow(child, inner))
                     starts |= inner.starts
-            case Form.APART:
+            case CompoundForm.APART:
                 for child in script.children:
                     self.follow(child, here)
                 starts = here.starts
-            case Form.FOR:
+            case CompoundForm.FOR:
                 self._loop(script, here)
                 starts = here.starts
             case _:
@@ -248,7 +249,7 @@ class _Walk:
             for child in script.children:
                 self.follow(child, unknown)
 
-    def _simple(self, command: Simple, here: _Here) -> frozenset[str]:
+    def _simple(self, command: SimpleCommand, here: _Here) -> frozenset[str]:
         self.commands += 1
         if self.commands > _MAX_COMMANDS:
             raise _AsksError
@@ -494,7 +495,7 @@ class _Walk:
                 return not (is_of_project(entry, self.project) or is_of_project(path, self.project))
         return True
 
-    def _fits(self, usage: Usage, arguments: Sequence[_Argument], starts: frozenset[str]) -> bool:
+    def _fits(self, usage: ReadingUse, arguments: Sequence[_Argument], starts: frozenset[str]) -> bool:
         try:
             operands, given, replaced = self._options(usage, arguments, starts)
         except _AsksError:
@@ -511,7 +512,7 @@ class _Walk:
         return not kinds or kinds[0].endswith(("*", "?")) or kinds[0] in _KINDS
 
     def _options(
-        self, usage: Usage, arguments: Sequence[_Argument], starts: frozenset[str]
+        self, usage: ReadingUse, arguments: Sequence[_Argument], starts: frozenset[str]
     ) -> tuple[list[_Argument], set[str], bool]:
         """Return the operands, the options, and whether one of these takes the first operand's place."""
         if usage.operands[:1] == ("echoed*",) and not usage.required:

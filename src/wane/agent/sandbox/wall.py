@@ -31,7 +31,7 @@ from typing import Any, Final
 
 from wane.agent.options import SandboxMode
 from wane.agent.repositories import (
-    Repository,
+    GitRepository,
     find_credentials,
     find_repository,
     holds_credential,
@@ -161,7 +161,7 @@ _KEPT: Final = frozenset(
 _KEPT_TOO: Final = re.compile(r"LC_\w+|GIT_CONFIG_(COUNT|KEY_\d+|VALUE_\d+|NOSYSTEM)")
 
 
-class Kind(StrEnum):
+class Confinement(StrEnum):
     """A way to confine a command."""
 
     BUBBLEWRAP = "bubblewrap"
@@ -185,7 +185,7 @@ class Sandbox:
         network: whether those have the network.
     """
 
-    kind: Kind
+    kind: Confinement
     directory: Path
     reason: str = ""
     program: str = ""
@@ -197,19 +197,19 @@ class Sandbox:
     @property
     def in_force(self) -> bool:
         """Whether commands can be confined."""
-        return self.kind is not Kind.NONE
+        return self.kind is not Confinement.NONE
 
     @property
     def keeps_programs(self) -> bool:
         """Whether a command that nobody allowed can execute no program of the working directory."""
-        return self.in_force and (self.kind is not Kind.BUBBLEWRAP or self.version > 0)
+        return self.in_force and (self.kind is not Confinement.BUBBLEWRAP or self.version > 0)
 
     def describe(self) -> str:
         """Return in a sentence what runs unasked, and behind which wall."""
         if not self.in_force:
             return f"No sandbox ({self.reason}): only plain lines of a few programs that read run unasked."
         lacks = ""
-        if self.kind is Kind.LANDLOCK:
+        if self.kind is Confinement.LANDLOCK:
             lacks = " It hides neither names and sizes of other files, nor secrets below this directory."
         elif not self.keeps_programs:
             lacks = " It does not keep them from starting programs of this directory."
@@ -223,7 +223,7 @@ class Sandbox:
 
     def temporary(self, folder: Path) -> str:
         """Return where a command sees its temporary folder."""
-        return _PRIVATE if self.kind is Kind.BUBBLEWRAP else str(folder)
+        return _PRIVATE if self.kind is Confinement.BUBBLEWRAP else str(folder)
 
     def environment(self, environ: Mapping[str, str], temporary: str) -> dict[str, str]:
         """Return what a command that nobody allowed sees of an environment."""
@@ -287,14 +287,14 @@ class Sandbox:
         programs = self.folders_of_programs(environ)
         work = self._work(repository, whole=allowed or own)
         hidden: list[str] = []
-        if not (allowed or own or self.kind is Kind.LANDLOCK):
+        if not (allowed or own or self.kind is Confinement.LANDLOCK):
             hidden += find_hidden(str(self.directory), repository)
             hidden += () if repository is None else find_credentials(repository)
             hidden = list(dict.fromkeys(hidden))
         if inert and repository is not None:
             settings = (repository.common / "config", repository.directory / "config.worktree")
             hidden += [str(path) for path in settings if path.is_file() and str(path) not in hidden]
-        if self.kind is Kind.SEATBELT:
+        if self.kind is Confinement.SEATBELT:
             profile = self._seatbelt_profile(
                 [*programs, *work, os.path.realpath(temporary)],
                 [] if allowed else self._program_folders(programs),
@@ -305,7 +305,7 @@ class Sandbox:
                 network=network,
             )
             spec["argv"] = [self.program, "-p", profile, *spec["argv"]]
-        elif self.kind is Kind.BUBBLEWRAP:
+        elif self.kind is Confinement.BUBBLEWRAP:
             spec["filter"] = build_filter(platform.machine(), network=network, keeps_attributes=not allowed)
             argv = self._bubblewrap(spec["files"], programs, work, allowed=allowed, own=own, network=network)
             if hidden:
@@ -335,7 +335,7 @@ class Sandbox:
             limits["RLIMIT_NPROC"] = _tasks_of_user() + PROCESSES
         return spec
 
-    def _work(self, repository: Repository | None, *, whole: bool) -> list[str]:
+    def _work(self, repository: GitRepository | None, *, whole: bool) -> list[str]:
         """The working directory, and what Git needs of a repository that it is in: all of it, or no files above."""
         folders = [str(self.directory)]
         if repository is None:
@@ -356,7 +356,7 @@ class Sandbox:
 
     def folders_of_programs(self, environ: Mapping[str, str]) -> list[str]:
         """Return the folders of programs, and of what these load, none within another."""
-        system = _MAC_SYSTEM if self.kind is Kind.SEATBELT else _SYSTEM
+        system = _MAC_SYSTEM if self.kind is Confinement.SEATBELT else _SYSTEM
         programs = [path for path in system if os.path.exists(path)]
         for entry in remove_project(environ.get("PATH", os.defpath), self.directory).split(os.pathsep):
             real = Path(os.path.realpath(entry))
@@ -522,7 +522,7 @@ def supervisor_argv(spec: Mapping[str, Any]) -> list[str]:
 
 def find_sandbox(directory: Path, environ: Mapping[str, str], mode: SandboxMode = "reads") -> Sandbox:
     """Return the first sandbox of this machine that holds when it is tried; one of the kind `NONE` if none does."""
-    none = Sandbox(Kind.NONE, Path(os.path.realpath(directory)))
+    none = Sandbox(Confinement.NONE, Path(os.path.realpath(directory)))
     if mode == "off":
         return replace(none, reason='the setting sandbox is "off"')
     if holds_home(none.directory):
@@ -538,17 +538,17 @@ def find_sandbox(directory: Path, environ: Mapping[str, str], mode: SandboxMode 
 
 def _candidates(none: Sandbox, environ: Mapping[str, str]) -> Iterable[Sandbox]:
     if sys.platform == "darwin":
-        yield replace(none, kind=Kind.SEATBELT, program="/usr/bin/sandbox-exec")
+        yield replace(none, kind=Confinement.SEATBELT, program="/usr/bin/sandbox-exec")
     if sys.platform != "linux" or platform.machine() not in MACHINES:
         return
     version = max(0, ctypes.CDLL(None, use_errno=True).syscall(444, None, 0, 1))  # landlock_create_ruleset
     for program in _bubblewraps(none.directory, environ):
         for landlock in dict.fromkeys((version, 0)):
             for has_proc in (True, False):
-                kind = Kind.BUBBLEWRAP
+                kind = Confinement.BUBBLEWRAP
                 yield replace(none, kind=kind, program=program, has_proc=has_proc, version=landlock)
     if version > 0:
-        yield replace(none, kind=Kind.LANDLOCK, version=version)
+        yield replace(none, kind=Confinement.LANDLOCK, version=version)
 
 
 def _bubblewraps(directory: Path, environ: Mapping[str, str]) -> Iterable[str]:
@@ -572,7 +572,7 @@ def probe(sandbox: Sandbox) -> str:
 
 
 @cache
-def _probe(kind: Kind, program: str, has_proc: bool, version: int) -> str:
+def _probe(kind: Confinement, program: str, has_proc: bool, version: int) -> str:
     """Try a sandbox: outside of it a file can neither be read nor written, and no program of the directory runs."""
     with tempfile.TemporaryDirectory(prefix="wane-probe-") as folder:
         marker, temporary, directory = (Path(folder, name) for name in ("marker", "temporary", "directory"))

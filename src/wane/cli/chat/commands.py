@@ -47,7 +47,7 @@ _SHORTHANDS: Final = {"exit": "/quit", "quit": "/quit", ":q": "/quit", "/": "/he
 """Lines that stand for commands; nobody says these words to a model."""
 
 
-class Host(Protocol):
+class CommandHost(Protocol):
     """The chat, as the commands use it; `interactive.py` has it, and imports this module."""
 
     console: Console
@@ -88,7 +88,7 @@ class ChatCommand:
     name: str
     arguments: str
     help: str
-    run: Callable[[Host, str], None]
+    run: Callable[[CommandHost, str], None]
     looks: bool = False
     aliases: tuple[str, ...] = ()
     shows: bool = False
@@ -152,7 +152,7 @@ KEYS: Final = (
 _ROWS: Final = 40
 
 
-def _context(chat: Host, _: str) -> None:
+def _context(chat: CommandHost, _: str) -> None:
     from wane.cli.terminal import layout, picture
 
     session, labels = chat.session, ("view", "then")
@@ -169,7 +169,7 @@ def _context(chat: Host, _: str) -> None:
     _warn_of_room(chat)
 
 
-def _warn_of_room(chat: Host) -> None:
+def _warn_of_room(chat: CommandHost) -> None:
     room = chat.session.room
     if room is not None and room.remark:
         chat.console.print(Text(room.remark, style="yellow"))
@@ -202,7 +202,7 @@ def _outlook(session: AgentSession, report: FitReport) -> str:
     return f"{outlook} {report.shortfall}".rstrip() if due else outlook
 
 
-def _episodes(chat: Host, _: str) -> None:
+def _episodes(chat: CommandHost, _: str) -> None:
     from wane.cli.terminal import layout, picture
 
     session = chat.session
@@ -217,7 +217,7 @@ def _episodes(chat: Host, _: str) -> None:
     chat.console.print(picture.EpisodeTable(rows, _ROWS, ("whole", "view")))
 
 
-def _choose(chat: Host, text: str, choice: Choice) -> None:
+def _choose(chat: CommandHost, text: str, choice: Choice) -> None:
     """Choose for the episode that a text names: by its name, or by the number of unmarked work."""
     if not text:
         raise ConfigError("which episode? Give its name, or `unmarked 3` for unmarked work; /context lists them")
@@ -235,7 +235,7 @@ def _choose(chat: Host, text: str, choice: Choice) -> None:
     chat.console.print(Text(what))
 
 
-def _budget(chat: Host, text: str) -> None:
+def _budget(chat: CommandHost, text: str) -> None:
     if text:
         chat.session.set_budget(text)
     tokens, budget = chat.session.tokens, chat.session.window.budget
@@ -245,7 +245,7 @@ def _budget(chat: Host, text: str) -> None:
     _warn_of_room(chat)
 
 
-def _manage(chat: Host, text: str) -> None:
+def _manage(chat: CommandHost, text: str) -> None:
     if text not in ("", "on", "off"):
         raise ConfigError(f"/wane {text} is not understood; write /wane on or /wane off")
     if text:
@@ -260,7 +260,7 @@ def _manage(chat: Host, text: str) -> None:
     chat.console.print(management)
 
 
-def _model(chat: Host, text: str) -> None:
+def _model(chat: CommandHost, text: str) -> None:
     if text:
         check_name(text, os.environ)
         chat.session.set_model(text)
@@ -272,7 +272,7 @@ def _model(chat: Host, text: str) -> None:
         _list_models(chat)
 
 
-def _list_models(chat: Host) -> None:
+def _list_models(chat: CommandHost) -> None:
     """List the models of the current provider and of those whose key is set, with their prices."""
     from wane.agent.opening import name_of
 
@@ -290,7 +290,7 @@ def _list_models(chat: Host) -> None:
         chat.console.print("/model provider:model changes it, from the next turn on.", style="dim")
 
 
-def _cost(chat: Host, _: str) -> None:
+def _cost(chat: CommandHost, _: str) -> None:
     account = chat.session.account
     if not account.calls:
         chat.console.print("No model has been called yet.")
@@ -311,7 +311,7 @@ def _cost(chat: Host, _: str) -> None:
         chat.console.print(f"The cost limit is {dollars(limit)}.")
 
 
-def _compact(chat: Host, _: str) -> None:
+def _compact(chat: CommandHost, _: str) -> None:
     budget = chat.session.window.budget
     strategy = traits(chat.session.settings.context.strategy)
     if not strategy.bounded:
@@ -330,7 +330,7 @@ def _compact(chat: Host, _: str) -> None:
     )
 
 
-def _log(chat: Host, _: str) -> None:
+def _log(chat: CommandHost, _: str) -> None:
     from wane.cli.chat.recap import log_lines
 
     lines = log_lines(chat.session)
@@ -342,7 +342,7 @@ def _log(chat: Host, _: str) -> None:
         chat.console.print("Nothing has happened behind the scenes yet.")
 
 
-def _new(chat: Host, _: str) -> None:
+def _new(chat: CommandHost, _: str) -> None:
     before = chat.session.id if chat.session.history else None
     chat.begin()
     if before is not None:
@@ -352,7 +352,7 @@ def _new(chat: Host, _: str) -> None:
 _KINDS: Final = {Effect.COMMAND: "commands", Effect.WRITE: "file changes", Effect.TOOL: "calls of MCP tools"}
 
 
-def _permissions(chat: Host, text: str) -> None:
+def _permissions(chat: CommandHost, text: str) -> None:
     permissions = chat.session.permissions
     if text:
         _forget(chat, text)
@@ -373,7 +373,7 @@ def _permissions(chat: Host, text: str) -> None:
             chat.console.print(chat.session.sandbox.describe())
 
 
-def _forget(chat: Host, text: str) -> None:
+def _forget(chat: CommandHost, text: str) -> None:
     """Forget the remembered rule that a text names by its number."""
     permissions = chat.session.permissions
     word, _, number = text.partition(" ")
@@ -387,7 +387,7 @@ def _forget(chat: Host, text: str) -> None:
         raise ConfigError(f"cannot write {remembered.path}: {error.strerror or error}") from error
 
 
-def _mcp(chat: Host, _: str) -> None:
+def _mcp(chat: CommandHost, _: str) -> None:
     servers = chat.session.servers.servers
     if not servers:
         chat.console.print(f"No MCP servers are configured; --mcp FILE or {MCP_FILE} beside your settings names them.")
@@ -401,7 +401,7 @@ def _mcp(chat: Host, _: str) -> None:
     chat.console.print(table)
 
 
-def _recall(chat: Host, text: str) -> None:
+def _recall(chat: CommandHost, text: str) -> None:
     name, _, offset = text.rpartition(" ")
     if not (name and _is_number(offset)):
         name, offset = text, "0"
@@ -410,7 +410,7 @@ def _recall(chat: Host, text: str) -> None:
     _show_page(chat, chat.session.recall(name, int(offset)))
 
 
-def _search(chat: Host, text: str) -> None:
+def _search(chat: CommandHost, text: str) -> None:
     offset = 0
     if not text:
         if chat.unseen is None:
@@ -425,12 +425,12 @@ def _search(chat: Host, text: str) -> None:
     _show_page(chat, page)
 
 
-def _show_page(chat: Host, page: str) -> None:
+def _show_page(chat: CommandHost, page: str) -> None:
     for line in page.split("\n"):
         chat.console.print(Text(printable(line.replace("\t", "    "))))
 
 
-def _sessions(chat: Host, _: str) -> None:
+def _sessions(chat: CommandHost, _: str) -> None:
     infos = resumable(chat.store, chat.session.cwd)
     chat.console.print(session_table(infos, chat.session.id) if infos else "There are no sessions in this directory.")
 
@@ -473,7 +473,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal()
 
 
-def _resume(chat: Host, text: str) -> None:
+def _resume(chat: CommandHost, text: str) -> None:
     infos = resumable(chat.store, chat.session.cwd)
     if text:
         chat.resume(chat.store.find(choose_id(infos, text)))
@@ -487,7 +487,7 @@ def _resume(chat: Host, text: str) -> None:
 _FILES: Final = "files"
 
 
-def _rewind(chat: Host, text: str) -> None:
+def _rewind(chat: CommandHost, text: str) -> None:
     if text:
         _go_back(chat, text)
         return
@@ -500,7 +500,7 @@ def _rewind(chat: Host, text: str) -> None:
     chat.offer(prompt, lambda answer: _go_back(chat, answer))
 
 
-def _list_turns(chat: Host, turns: Sequence[UserTurn]) -> None:
+def _list_turns(chat: CommandHost, turns: Sequence[UserTurn]) -> None:
     from wane.cli.chat.recap import one_line
 
     table = plain_table(">", "turn")
@@ -516,7 +516,7 @@ def _list_turns(chat: Host, turns: Sequence[UserTurn]) -> None:
     chat.console.print(table)
 
 
-def _go_back(chat: Host, text: str) -> None:
+def _go_back(chat: CommandHost, text: str) -> None:
     """Go back to before the turn that a text names by its number, with files if it says so."""
     number, _, files = text.partition(" ")
     turns = chat.session.turns
@@ -555,13 +555,13 @@ def _outside(turns: Sequence[UserTurn]) -> int:
     return calls
 
 
-def _forward(chat: Host, text: str) -> None:
+def _forward(chat: CommandHost, text: str) -> None:
     if text not in ("", _FILES):
         raise ConfigError(f"/forward {text} is not understood; write /forward or /forward {_FILES}")
     chat.move("forward again", files=bool(text))
 
 
-def _help(chat: Host, _: str) -> None:
+def _help(chat: CommandHost, _: str) -> None:
     table = plain_table("", "*")
     table.show_header = False
     for command in COMMANDS:

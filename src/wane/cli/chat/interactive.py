@@ -26,7 +26,7 @@ from wane.agent.tools import SHELL_TOOL
 from wane.cli import failure
 from wane.cli.chat import narration
 from wane.cli.chat.commands import COMMANDS, ChatCommand, find_command, is_command
-from wane.cli.chat.narration import Activity, Narration, footer, safe
+from wane.cli.chat.narration import Narration, TurnActivity, footer, safe
 from wane.cli.chat.own_commands import CustomCommand, custom_commands, run_own
 from wane.cli.chat.questions import Asking, choice_lines, question_lines
 from wane.cli.chat.starting import check_options, choose_session, load_agent, open_session, session_store
@@ -96,7 +96,7 @@ class Chat:
         self._unicode = is_unicode(console.encoding)
         marks = narration.UNICODE if self._unicode else narration.ASCII
         self._narration = Narration(lambda line: console.print(hanging(line)), marks)
-        self._activity: Activity | None = None
+        self._activity: TurnActivity | None = None
         self._question = Asking()
         self._choice: tuple[str, Callable[[str], None]] | None = None
         self._escaped_at = 0.0
@@ -354,7 +354,7 @@ class Chat:
     async def _work(self, line: str) -> None:
         line = self.pastes.full(line)
         loop = asyncio.get_running_loop()
-        self._activity = Activity(loop.time(), self.session.account, self.session.account)
+        self._activity = TurnActivity(loop.time(), self.session.account, self.session.account)
         ticking = loop.create_task(self._tick())
         try:
             if line.startswith("!"):

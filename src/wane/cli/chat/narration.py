@@ -39,7 +39,7 @@ from wane.core import DELIMITER
 from wane.core.report import brief
 from wane.formats.values import objects_in
 from wane.strategies.registry import traits
-from wane.tools.plans import IN_PROGRESS, PENDING, Plan
+from wane.tools.plans import IN_PROGRESS, PENDING, AgentPlan
 from wane.words import TYPES
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Narration:
         self._answer = AnswerStream()
         self._output = OutputTail()
         self._written: dict[str, str] = {}
-        self._plan = Plan()
+        self._plan = AgentPlan()
         self._unmet = False
         self._latest = ""
         self._waiting_for = ""
@@ -269,7 +269,7 @@ class OutputTail:
         return [f"    {safe(line)}" for line in lines]
 
 
-def plan_lines(plan: Plan, marks: LineMarks) -> list[str]:
+def plan_lines(plan: AgentPlan, marks: LineMarks) -> list[str]:
     """Return the agent's to-do list, an entry a line; nothing stands ahead of one that was given up."""
     signs = {PENDING: marks.todo, IN_PROGRESS: marks.opened, "completed": marks.done}
     lines = [f"{marks.tool} to do"]
@@ -373,7 +373,7 @@ _NARROWEST: Final = 10  # columns for what it does
 
 
 @dataclass(slots=True)
-class Activity:
+class TurnActivity:
     """What a turn is doing.
 
     Attributes:

@@ -13,7 +13,7 @@ from typing import Final
 
 from rich.text import Text
 
-from wane.agent.approval.permissions import EVERYTHING, Approval, ApprovalRequest, Effect, Scope
+from wane.agent.approval.permissions import EVERYTHING, AnswerScope, Approval, ApprovalRequest, Effect
 from wane.cli.terminal.text import count_noun, printable
 
 MAX_LINES: Final = 60
@@ -21,12 +21,12 @@ MAX_LINES: Final = 60
 
 _ANSWERS: Final = {
     "y": Approval(allowed=True),
-    "a": Approval(allowed=True, scope=Scope.SESSION),
-    "p": Approval(allowed=True, scope=Scope.PROJECT),
-    "s": Approval(allowed=True, scope=Scope.EVERYTHING),
-    "e": Approval(allowed=False, scope=Scope.EACH),
+    "a": Approval(allowed=True, scope=AnswerScope.SESSION),
+    "p": Approval(allowed=True, scope=AnswerScope.PROJECT),
+    "s": Approval(allowed=True, scope=AnswerScope.EVERYTHING),
+    "e": Approval(allowed=False, scope=AnswerScope.EACH),
     "n": Approval(allowed=False),
-    "v": Approval(allowed=False, scope=Scope.PROJECT),
+    "v": Approval(allowed=False, scope=AnswerScope.PROJECT),
 }
 _SPELLED: Final = {
     "yes": "y", "always": "a", "project": "p", "session": "s", "each": "e", "no": "n", "never": "v",
@@ -39,9 +39,9 @@ _GRACE: Final = 0.3
 """Seconds within which no digit answers a new question: nobody has read it yet."""
 
 _SCOPES: Final = {
-    Scope.ONCE: "once",
-    Scope.SESSION: "until the session ends",
-    Scope.PROJECT: "in this project for good",
+    AnswerScope.ONCE: "once",
+    AnswerScope.SESSION: "until the session ends",
+    AnswerScope.PROJECT: "in this project for good",
 }
 
 
@@ -95,13 +95,15 @@ def answer_line(request: ApprovalRequest, approval: Approval) -> str:
     elif request.effect is Effect.REPOSITORY:
         subject = f"the settings of the repository in {subject}"
     rule = "" if request.unsettled > 1 or not request.rules else describe_rule(request.rules[0])
-    if approval.scope is Scope.EACH:
+    if approval.scope is AnswerScope.EACH:
         return f"asked about each part of {subject}"
-    if approval.scope is Scope.EVERYTHING:
+    if approval.scope is AnswerScope.EVERYTHING:
         return f"allowed {EVERYTHING[request.effect]}, until the session ends"
     if approval.allowed:
-        return f"allowed {_SCOPES[approval.scope]}: {subject if approval.scope is Scope.ONCE else rule or subject}"
-    refused = f"refused for good: {rule}" if approval.scope is Scope.PROJECT else f"refused: {subject}"
+        return (
+            f"allowed {_SCOPES[approval.scope]}: {subject if approval.scope is AnswerScope.ONCE else rule or subject}"
+        )
+    refused = f"refused for good: {rule}" if approval.scope is AnswerScope.PROJECT else f"refused: {subject}"
     return f"{refused} ({printable(approval.reason.removeprefix(_SAYS))})" if approval.reason else refused
 
 

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wane.agent.config import Settings, load_settings
+from wane.agent.config import AgentSettings, load_settings
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT, CHOOSE
 from wane.agent.search_path import shield_path
@@ -53,7 +53,7 @@ def choose_session(options: AgentOptions) -> AgentOptions:
     return replace(options, resume=choose_id(infos, answer) or infos[0].id)
 
 
-def check_options(options: AgentOptions) -> tuple[Settings, Path | None]:
+def check_options(options: AgentOptions) -> tuple[AgentSettings, Path | None]:
     """Return the settings of a start and the session to resume, after what can be checked without loading the agent."""
     shield_path(os.environ, options.cwd)
     settings = load_settings(options, os.environ)
@@ -67,7 +67,7 @@ def check_options(options: AgentOptions) -> tuple[Settings, Path | None]:
     return settings, path
 
 
-def load_agent(settings: Settings) -> None:
+def load_agent(settings: AgentSettings) -> None:
     """Import the agent, and the client of its model, which takes most of a start."""
     import wane.agent.session
     import wane.cli.chat.recap  # noqa: F401
@@ -86,7 +86,7 @@ def hide_environment() -> None:
         ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def open_session(options: AgentOptions, settings: Settings, path: Path | None, ask: Approver) -> AgentSession:
+def open_session(options: AgentOptions, settings: AgentSettings, path: Path | None, ask: Approver) -> AgentSession:
     """Begin or resume the session that the options ask for."""
     from wane.agent.session import AgentSession, SessionConfig
 
@@ -98,6 +98,6 @@ def open_session(options: AgentOptions, settings: Settings, path: Path | None, a
         settings=settings,
         store=session_store() if options.save else None,
         ask=ask,
-        chosen=frozenset(spec.name for spec in fields(Settings) if getattr(options, spec.name, None) is not None),
+        chosen=frozenset(spec.name for spec in fields(AgentSettings) if getattr(options, spec.name, None) is not None),
     )
     return AgentSession.create(config) if path is None else AgentSession.resume(path, config)

@@ -175,7 +175,7 @@ class _History(FileHistory):
             super().append_string(self._pastes.full(string))
 
 
-class Host(Protocol):
+class KeyHost(Protocol):
     """The chat, as the keys use it."""
 
     pastes: Pastes
@@ -222,7 +222,7 @@ def keyboard() -> Input | None:
     return Keyboard(sys.stdin)
 
 
-def chat_keys(chat: Host) -> KeyBindings:
+def chat_keys(chat: KeyHost) -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add("c-c")

@@ -23,7 +23,7 @@ from wane.core import FitReport, Kind
 from wane.scripted.demo.mind import Decision
 from wane.scripted.demo.moves import Task
 from wane.scripted.demo.play import DemoOptions, Show
-from wane.scripted.demo.summary import TaskResult, Witness
+from wane.scripted.demo.summary import DemoWitness, TaskResult
 from wane.scripted.sight import is_note, view_tokens
 from wane.strategies.registry import traits
 from wane.testing import Call, Request
@@ -50,7 +50,7 @@ class LineShow(Show):
         self._passes = 0
 
     @override
-    def begins(self, session: AgentSession, witness: Witness, options: DemoOptions) -> None:
+    def begins(self, session: AgentSession, witness: DemoWitness, options: DemoOptions) -> None:
         super().begins(session, witness, options)
         self._tasks = len(options.script)
         self._say(f"{TITLE}: {SUBTITLE}")
@@ -86,7 +86,7 @@ class LiveShow(Show):
         self._live.stop()
 
     @override
-    def begins(self, session: AgentSession, witness: Witness, options: DemoOptions) -> None:
+    def begins(self, session: AgentSession, witness: DemoWitness, options: DemoOptions) -> None:
         super().begins(session, witness, options)
         self._scene = _Scene(session, witness, options)
         self._draw()
@@ -133,7 +133,7 @@ class _Scene:
     """Everything in the live picture."""
 
     session: AgentSession
-    witness: Witness
+    witness: DemoWitness
     options: DemoOptions
     task: int = 0
     results: list[TaskResult] = field(default_factory=list)

@@ -15,12 +15,12 @@ from wane.cli.terminal.text import count_noun, printable
 from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.lab.readers import Gathered
-from wane.lab.replaying.engine import Engine, get_engine
+from wane.lab.replaying.engine import JobEngine, get_engine
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.rereads import Rereads, rereads
 from wane.lab.verdict import prices_used
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane.strategies.registry import get_strategy
 
 
@@ -30,10 +30,10 @@ class Setup:
 
     gathered: Gathered
     studied: list[Studied]
-    engine: Engine
+    engine: JobEngine
 
 
-def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, bar: Bar) -> Setup:
+def prepare(sessions: Sequence[str], options: LabOptions, settings: StrategySettings, bar: Bar) -> Setup:
     """Check the options, then read the sessions."""
     if options.summary_tokens is not None and options.summary_tokens < 1:
         raise ConfigError(f"the length of a summary is {options.summary_tokens} tokens; it must be at least 1")

@@ -91,12 +91,12 @@ def sessions_here(cwd: Path) -> Iterator[tuple[str, str]]:
         InputError: if there are none.
     """
     from wane.journal import SessionInfo, SessionStore, default_root
-    from wane.lab.discover import SessionFile, find_sessions, look_into
+    from wane.lab.discover import FoundSession, find_sessions, look_into
 
-    own: list[SessionInfo | SessionFile] = [*SessionStore(default_root(os.environ)).sessions(cwd)]
+    own: list[SessionInfo | FoundSession] = [*SessionStore(default_root(os.environ)).sessions(cwd)]
     found = False
     for entry in sorted([*own, *find_sessions(os.environ, Path.home())], key=lambda it: it.modified, reverse=True):
-        if not isinstance(entry, SessionFile) or look_into(entry).cwd == str(cwd):
+        if not isinstance(entry, FoundSession) or look_into(entry).cwd == str(cwd):
             found = True
             yield str(entry.path), entry.id
     if not found:

@@ -29,7 +29,7 @@ from wane.lab.room import tight_lines, tight_sessions
 from wane.lab.sweep import Sweep, parse_budgets, sweep
 from wane.lab.verdict import OURS, capital, in_view, needs
 from wane.money import dollars, share
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane.tuned import read_tuned
 from wane.words import PURPOSES, name_strategy
 
@@ -51,7 +51,7 @@ def run_replay(options: ReplayOptions) -> int:
         policy = replace(policy, min_room=options.min_room)
     auto = options.budget == AUTO_BUDGET
     budget = DEFAULT_BUDGET if auto else options.budget
-    settings = Settings(budget=budget, low_water=options.low_water, policy=policy)
+    settings = StrategySettings(budget=budget, low_water=options.low_water, policy=policy)
     if options.redact and options.report is None:
         raise UsageError("--redact is for the page of --report: give both")
     check_report(options.report)
@@ -173,7 +173,7 @@ def run_sweep(options: SweepOptions) -> int:
     names = parse_strategies(options.strategy)
     budgets = parse_budgets(options.budgets, options.steps)
     check_report(options.report)
-    settings = Settings(low_water=options.low_water)
+    settings = StrategySettings(low_water=options.low_water)
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, settings, bar)
         progress = bar.stage("Replaying")
@@ -219,7 +219,7 @@ def _print_sweep(result: Sweep) -> None:
         print_lines(
             ["A second budget is the largest that Wane worked with, as the first left too little room."], style="dim"
         )
-    smallest = tight_sessions(result.studied, Settings(budget=result.budgets[0]))
+    smallest = tight_sessions(result.studied, StrategySettings(budget=result.budgets[0]))
     if lines := tight_lines(smallest, len(result.studied)):
         print_lines(["", *map(printable, lines)])
     print_lines(["", f"{notes(SWEPT_COLUMNS)} {_FRONTIER_NOTE} {picture.WORDS_HINT}"], style="dim")

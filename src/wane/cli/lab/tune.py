@@ -26,7 +26,7 @@ from wane.lab.sweep import parse_budgets
 from wane.lab.tune import BUDGETS, CLOSE, GAIN, Alternative, Candidate, Tuning, beats, tune
 from wane.lab.verdict import capital, in_view, verdict
 from wane.money import dollars, share
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane.tuned import save_tuned
 from wane.words import PURPOSES, name_strategy
 
@@ -43,7 +43,7 @@ def run_tune(options: TuneOptions) -> int:
     if options.budgets is not None and not alone:
         budgets = parse_budgets(options.budgets, options.steps)
     with Bar() as bar:
-        settings = Settings()
+        settings = StrategySettings()
         setup = prepare(options.sessions, options.lab, settings, bar)
         progress, advised = bar.stage("Trying"), None
         if not budgets:

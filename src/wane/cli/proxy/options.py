@@ -20,9 +20,9 @@ from wane.conversation.context import SETTING_NAMES, ContextSettings
 from wane.core import parse_budget
 from wane.core.errors import ConfigError, WaneError
 from wane.journal import Header, Record
-from wane.proxy.settings import MAX_BODY, Address, ServerSettings, Timeouts, UpstreamUrl
+from wane.proxy.settings import MAX_BODY, Address, ServerSettings, ServerTimeouts, UpstreamUrl
 from wane.proxy.store.base import Store
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane.strategies.registry import traits
 from wane.tuned import read_tuned
 
@@ -114,7 +114,7 @@ def _server_settings(command: ProxyCommandOptions, upstream: str, environ: Mappi
         strict=treatment.strict,
         usage=treatment.usage or "auto",
         max_body=treatment.max_body or MAX_BODY,
-        timeouts=Timeouts(**{name: value for name, value in waits.items() if value is not None}),
+        timeouts=ServerTimeouts(**{name: value for name, value in waits.items() if value is not None}),
         max_cost=treatment.max_cost,
         cost_period=treatment.max_cost_per or "total",
         shadow=treatment.shadow,
@@ -236,7 +236,7 @@ class Shadow:
                     unread.append(str(error).rstrip("."))
 
         with_store(self.store, collect)
-        settings = Settings(
+        settings = StrategySettings(
             budget=self.context.budget, policy=self.context.policy, tool_classes=self.context.tool_classes
         )
         try:

@@ -33,7 +33,7 @@ from wane.proxy.settings import COST_PERIODS
 from wane.proxy.store.base import Store
 from wane.proxy.store.ledger import LEDGER, Ledger
 from wane.proxy.team.audit import AuditLog, Event
-from wane.proxy.team.members import Limits, Member, Team
+from wane.proxy.team.members import Member, MemberLimits, Team
 
 T = TypeVar("T")
 
@@ -121,7 +121,7 @@ def add_token(options: AddTokenOptions) -> int:
     async def add(store: Store) -> str:
         limits = None
         if options.limits != LimitOptions():
-            limits = _change_limits(Limits(), options.limits)
+            limits = _change_limits(MemberLimits(), options.limits)
         token = await Team(store).add(options.name, limits)
         await AuditLog(store).write(_operator(), "token made", options.name)
         return token
@@ -136,7 +136,7 @@ def limit_token(options: LimitTokenOptions) -> int:
     if options.limits == LimitOptions():
         raise UsageError("give a limit, such as: wane proxy tokens limit alice --max-cost 20")
 
-    async def limit(store: Store) -> Limits:
+    async def limit(store: Store) -> MemberLimits:
         team = Team(store)
         member = (await team.members()).get(options.name)
         if member is None:
@@ -215,7 +215,7 @@ def _operator() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def _change_limits(limits: Limits, options: LimitOptions) -> Limits:
+def _change_limits(limits: MemberLimits, options: LimitOptions) -> MemberLimits:
     """Return limits, changed as the options say."""
     if options.max_cost is not None:
         limits = replace(limits, max_cost=options.max_cost or None)
@@ -230,5 +230,5 @@ def _change_limits(limits: Limits, options: LimitOptions) -> Limits:
     return limits
 
 
-def _cost_limit(limits: Limits) -> str:
+def _cost_limit(limits: MemberLimits) -> str:
     return "no limit" if limits.max_cost is None else f"{dollars(limits.max_cost)} {COST_PERIODS[limits.cost_period]}"

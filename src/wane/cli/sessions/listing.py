@@ -19,7 +19,7 @@ from wane.journal import SessionInfo, SessionStore, default_root
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wane.lab.discover import SessionFile
+    from wane.lab.discover import FoundSession
     from wane.lab.overview.summary import Sums
 
 SHOWN: Final = 20
@@ -40,7 +40,7 @@ _APIS: Final = {
 def list_sessions(options: SessionsOptions) -> int:
     store = SessionStore(default_root(os.environ))
     infos = store.sessions(None if options.every else Path.cwd())
-    others: list[SessionFile] = []
+    others: list[FoundSession] = []
     if options.every:
         from wane.lab.discover import find_sessions
 
@@ -82,7 +82,7 @@ def info_dict(info: SessionInfo) -> dict[str, Any]:
     }
 
 
-def file_dict(file: SessionFile) -> dict[str, Any]:
+def file_dict(file: FoundSession) -> dict[str, Any]:
     """Return a session of another agent as JSON-able data, with the same keys as Wane's own."""
     from wane.lab.discover import look_into
 
@@ -161,7 +161,7 @@ _BAR: Final = 8
 """Characters of the bar of the largest session."""
 
 
-def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> dict[str, Sums]:
+def _figures_of(infos: Sequence[SessionInfo], others: Sequence[FoundSession]) -> dict[str, Sums]:
     """Return the figures of listed files by path: those that were kept, and those of the newest others."""
     from wane.cli.lab.commands import PRICE, ReportOptions
     from wane.cli.lab.common import cache_folder, keep_prices
@@ -271,12 +271,12 @@ def _print_own(infos: Sequence[SessionInfo], figures: Mapping[str, Sums]) -> Non
     _print_left_out(len(infos))
 
 
-def _print_others(files: Sequence[SessionFile], figures: Mapping[str, Sums]) -> None:
+def _print_others(files: Sequence[FoundSession], figures: Mapping[str, Sums]) -> None:
     """Print other agents' sessions by agent, each with a short id, ready for another command."""
     from wane.cli.terminal.text import count_noun, printable
     from wane.lab.discover import AGENTS, look_into, short_ids
 
-    by_agent: dict[str, list[tuple[SessionFile, str]]] = {}
+    by_agent: dict[str, list[tuple[FoundSession, str]]] = {}
     for file, short in zip(files, short_ids(files), strict=True):
         by_agent.setdefault(file.agent, []).append((file, short))
     largest, unread = max(file.size for file in files), 0

@@ -44,7 +44,7 @@ _NAMES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ListedTurn:
     """A user turn: the index of its item, and its beginning."""
 
     item: int
@@ -52,7 +52,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class LoadedSession:
     """A saved session, loaded.
 
     Attributes:
@@ -64,7 +64,7 @@ class Session:
 
     file: SessionFile
     rebuilt: Rebuilt
-    turns: tuple[Turn, ...]
+    turns: tuple[ListedTurn, ...]
     agents: Mapping[str, Account | None]
 
     @property
@@ -127,7 +127,7 @@ class Session:
         return bisect_right(self.turns, first, key=lambda turn: turn.item) - 1
 
 
-def load_session(path: Path) -> Session:
+def load_session(path: Path) -> LoadedSession:
     """Read a session and rebuild it.
 
     Raises:
@@ -136,18 +136,18 @@ def load_session(path: Path) -> Session:
     file = read(path)
     rebuilt = rebuild(file.records, get_format(file.header.format))
     messages = [record.message for record in file.records if isinstance(record, MessageRecord)]
-    turns: dict[int, Turn] = {}  # by the number of their message
+    turns: dict[int, ListedTurn] = {}  # by the number of their message
     for index, (item, part) in enumerate(rebuilt.items):
         if item.kind is Kind.USER and (number := rebuilt.transcript.message_of(index)) not in turns:
             # Without a title, a turn that an agent wrote for its user, in tags, is better than nothing.
-            turns[number] = Turn(index, title_of(messages[number]) or part.text[:TITLE_LENGTH])
+            turns[number] = ListedTurn(index, title_of(messages[number]) or part.text[:TITLE_LENGTH])
     agents: dict[str, Account | None] = {}
     for child in descendants(path):
         try:
             agents[id_of(child)] = Account.of(read(child).records)
         except JournalError:
             agents[id_of(child)] = None
-    return Session(file, rebuilt, tuple(turns.values()), agents)
+    return LoadedSession(file, rebuilt, tuple(turns.values()), agents)
 
 
 def show_session(options: ShowOptions) -> int:
@@ -177,7 +177,7 @@ def show_session(options: ShowOptions) -> int:
     return failure.OK
 
 
-def session_dict(session: Session) -> dict[str, Any]:
+def session_dict(session: LoadedSession) -> dict[str, Any]:
     """Return a session as JSON-able data: what `wane show --json` prints."""
     header, window = session.file.header, session.rebuilt.window
     tokens = layout.held_by(session.blocks)
@@ -226,7 +226,7 @@ def _episode_dict(episode: Episode, turn: int, history_tokens: int, view_tokens:
     }
 
 
-def tree(session: Session, *, full: bool) -> list[Row]:
+def tree(session: LoadedSession, *, full: bool) -> list[Row]:
     """Return a session as rows: what opens it, then each user turn with the episodes and tasks that began in it."""
     episodes = layout.in_tasks(session.rebuilt.episodes)
     below: dict[int, list[Row]] = {}
@@ -280,7 +280,7 @@ def _step_dict(step: Step) -> dict[str, Any]:
     return {"episode": step.episode, "number": step.number, "level": step.level.value, **tokens}
 
 
-def _print(session: Session, full: bool) -> None:
+def _print(session: LoadedSession, full: bool) -> None:
     limit = None if full else _ROWS
     console = plain_console()
     console.print(_summary(session), "")
@@ -295,7 +295,7 @@ def _print(session: Session, full: bool) -> None:
     console.print(picture.WORDS_HINT, style="dim")
 
 
-def _summary(session: Session) -> RenderableType:
+def _summary(session: LoadedSession) -> RenderableType:
     header, rebuilt = session.file.header, session.rebuilt
     tokens, excess = rebuilt.engine.tokens, rebuilt.engine.tokens - rebuilt.engine.budget
     table = plain_table("", "*")
@@ -338,7 +338,7 @@ def _summary(session: Session) -> RenderableType:
     return table
 
 
-def _pass_table(session: Session, limit: int | None) -> RenderableType:
+def _pass_table(session: LoadedSession, limit: int | None) -> RenderableType:
     table = plain_table(">pass", "when", ">before", ">after", ">budget", "*from")
     for row in elide_rows(list(enumerate(session.passes, start=1)), limit):
         if isinstance(row, int):

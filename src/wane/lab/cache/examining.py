@@ -19,7 +19,7 @@ from wane.lab.cache.rewrites import Examination, Rewrite, examine, summed_up
 from wane.lab.file_store import FileStore, Source
 from wane.lab.names import JOURNAL, MAX_UNPACKED
 from wane.lab.readers import figures_alone, read_file
-from wane.lab.session import ModelCall, Problem, RecordedSession, Usage
+from wane.lab.session import CallUsage, ModelCall, Problem, RecordedSession
 from wane.prices import list_version
 from wane.rewrites import Cause, Certainty, Explanation
 
@@ -166,7 +166,7 @@ def _session_of(data: Mapping[str, Any]) -> ExaminedSession:
     session = ExaminedSession(**{name: data[name] for name in _NAMES})
     session.problems = [Problem(line, what) for line, what in data["problems"]]
     for name, at, inherited, *tokens in data["calls"]:
-        usage = Usage(*tokens) if tokens else None
+        usage = CallUsage(*tokens) if tokens else None
         session.calls.append(ModelCall(0, 0, usage, at, inherited=bool(inherited), id=name))
     rewrites = []
     for row in data["rewrites"]:

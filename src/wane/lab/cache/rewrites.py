@@ -25,7 +25,7 @@ from wane.caches import (
 from wane.core import Kind
 from wane.core.items import ASSISTANT
 from wane.core.light import light_dataclass
-from wane.lab.session import ModelCall, RecordedSession, Usage
+from wane.lab.session import CallUsage, ModelCall, RecordedSession
 from wane.prices import prices_of
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, Explanation
 
@@ -160,7 +160,7 @@ class ReportedRequest:
 
     number: int
     call: ModelCall
-    usage: Usage
+    usage: CallUsage
     rules: CacheRules
     for_hour: int = 0
 

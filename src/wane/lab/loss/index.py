@@ -17,7 +17,7 @@ from wane.lab.session import ModelCall, RecordedSession
 from wane.tools.calls import SHELL_TOOLS, judge_call
 from wane.tools.paths import FileMap, basename
 from wane.tools.programs import INTERPRETERS
-from wane.tools.shell import Simple, parse
+from wane.tools.shell import ShellCommand, parse
 
 _SHOWING: Final = frozenset(["cat", "head", "tail", "less", "more", "bat", "batcat", "nl", "tac", "sed"])
 _EDITING: Final = INTERPRETERS | frozenset(["sed", "gsed", "ed", "ex", "patch", "apply_patch", "applypatch", "tee"])
@@ -56,7 +56,7 @@ def touched_files(call: Part) -> Touched:
 
 
 def _matching(
-    paths: Iterable[str], commands: Sequence[Simple], touches: Callable[[Simple, str], bool]
+    paths: Iterable[str], commands: Sequence[ShellCommand], touches: Callable[[ShellCommand, str], bool]
 ) -> tuple[str, ...]:
     """Return the paths that any command touches, without variables and patterns that the shell expands."""
     matches: list[str] = []
@@ -92,7 +92,7 @@ class Files:
         return [read for read in reads if read is not None]
 
 
-def _commands(line: str, depth: int = 0) -> Iterator[Simple]:
+def _commands(line: str, depth: int = 0) -> Iterator[ShellCommand]:
     """Yield the simple commands of a line, and of the lines that they pass to another shell."""
     for command in parse(line):
         yield command
@@ -103,7 +103,7 @@ def _commands(line: str, depth: int = 0) -> Iterator[Simple]:
                     yield from _commands(word, depth + 1)
 
 
-def _shows(command: Simple, path: str) -> bool:
+def _shows(command: ShellCommand, path: str) -> bool:
     name = basename(path)
     words = [basename(word) for word in command.words]
     for position, word in enumerate(words, start=1):
@@ -112,7 +112,7 @@ def _shows(command: Simple, path: str) -> bool:
     return False
 
 
-def _edits(command: Simple, path: str) -> bool:
+def _edits(command: ShellCommand, path: str) -> bool:
     name = basename(path)
     words = [basename(word) for word in command.words]
     if name in map(basename, command.writes):

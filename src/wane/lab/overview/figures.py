@@ -32,7 +32,7 @@ from wane.lab.replaying.spent import account_of, with_call
 from wane.lab.replaying.studying import study
 from wane.lab.session import ModelCall, RecordedSession
 from wane.lab.verdict import OURS, Baselines
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 
 SHOWN_CHARACTERS: Final = 400
 """Characters of a lost message that are kept."""
@@ -442,7 +442,7 @@ def _largest(session: RecordedSession, sizes: Sizes) -> int:
 def _simulate(session: RecordedSession, budget: int, price: str) -> Simulation:
     """Return what Wane would have made of a session; of no call if there is nothing to compare with."""
     [prepared] = study([Recording(session, "")], Pricing.of(price), own_prices=True)
-    settings = prepared.under(Settings(budget=budget))
+    settings = prepared.under(StrategySettings(budget=budget))
     unevicted = Job(0, BASELINE, settings, prepared.pricing).run(prepared.subject)
     after = Job(0, OURS, settings, prepared.pricing).run(prepared.subject)
     baseline = Baselines.of(prepared.subject.material, prepared.pricing, unevicted).lowest()

@@ -19,7 +19,7 @@ from wane.formats.base import Part
 from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.values import usage_of
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import CallUsage, RecordedSession
 
 NAME: Final = "aider"
 TITLE: Final = "aider"
@@ -152,7 +152,7 @@ def _answer(
     builder: SessionBuilder,
     answer: _Passage,
     model: str | None,
-    usage: Usage | None = None,
+    usage: CallUsage | None = None,
     cost: float | None = None,
 ) -> None:
     # aider names models as LiteLLM does, with the provider in front.
@@ -171,7 +171,7 @@ def _request(typed: str) -> str:
     return request.strip() if command in _ASKING else ""
 
 
-def _usage(printed: str) -> Usage | None:
+def _usage(printed: str) -> CallUsage | None:
     """Return the usage that aider printed, in rounded numbers; the tokens sent include those read from the cache."""
     match = _TOKENS.search(printed)
     if match is None:

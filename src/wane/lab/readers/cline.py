@@ -18,7 +18,7 @@ from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import amount, count, items, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.documents import Value
 from wane.lab.readers.places import Place
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import CallUsage, RecordedSession
 
 NAME: Final = "cline"
 TITLE: Final = "Cline"
@@ -105,7 +105,7 @@ def _add_answer(message: Mapping[str, Any], blocks: Sequence[object], builder: S
     )
 
 
-def _usage(metrics: Mapping[str, Any]) -> Usage | None:
+def _usage(metrics: Mapping[str, Any]) -> CallUsage | None:
     """Return the usage of a call. Its input has what was cached, unless it is too small for that."""
     cached = [count(metrics.get(name)) or 0 for name in ("cacheReadTokens", "cacheWriteTokens")]
     return usage_of(

@@ -24,7 +24,7 @@ from wane.lab.readers.building.lines import DAMAGED, Problems, name_abandoned, p
 from wane.lab.readers.building.values import count, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.kin import ids_of
 from wane.lab.readers.places import Place
-from wane.lab.session import ModelCall, RecordedSession, Usage
+from wane.lab.session import CallUsage, ModelCall, RecordedSession
 
 NAME: Final = "codex"
 TITLE: Final = "Codex"
@@ -93,7 +93,7 @@ class _Output:
 class _Cost:
     """The usage of a model call, from the event after it, and an id of the call that copies of the event share."""
 
-    usage: Usage
+    usage: CallUsage
     reasoning: int
     id: str
 
@@ -426,7 +426,7 @@ class _Assembly:
         self._builder.add(step.what, line=step.line)
 
 
-def _digest(parts: Sequence[Part], usage: Usage) -> str:
+def _digest(parts: Sequence[Part], usage: CallUsage) -> str:
     """Return an id of a call whose turn has none: a fork copies its content and usage, but dates them anew."""
     content = repr([(part.call_id, part.text, part.arguments) for part in parts])
     return sha256(f"{content} {usage}".encode(errors="replace")).hexdigest()

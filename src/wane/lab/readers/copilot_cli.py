@@ -19,7 +19,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import name_abandoned, records
 from wane.lab.readers.building.values import count, items, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.places import Place
-from wane.lab.session import ModelCall, RecordedSession, Usage
+from wane.lab.session import CallUsage, ModelCall, RecordedSession
 
 NAME: Final = "copilot-cli"
 TITLE: Final = "GitHub Copilot CLI"
@@ -121,7 +121,7 @@ def _usages(events: Iterable[Mapping[str, Any]]) -> dict[str, ModelCall]:
     return calls
 
 
-def _usage(used: Mapping[str, Any]) -> Usage | None:
+def _usage(used: Mapping[str, Any]) -> CallUsage | None:
     return usage_of(
         used.get("inputTokens"),
         read=used.get("cacheReadTokens"),
@@ -138,7 +138,7 @@ def _call(event: Mapping[str, Any], usages: dict[str, ModelCall]) -> ModelCall:
     if recorded is not None:
         return replace(recorded, at=at, model=model or recorded.model)
     output = count(data.get("outputTokens"))
-    return ModelCall(0, 0, None if output is None else Usage(0, output=output), at, model)
+    return ModelCall(0, 0, None if output is None else CallUsage(0, output=output), at, model)
 
 
 def _totals(events: Iterable[Mapping[str, Any]]) -> list[tuple[ModelCall, int]]:

@@ -135,7 +135,7 @@ def _entries(text: str, position: int) -> tuple[list[tuple[int, object]], int, _
 
 
 @dataclass(frozen=True, slots=True)
-class Chat:
+class RecordedChat:
     """The messages of a chat as JSON values with lines, and the object that held them, such as a request body."""
 
     messages: list[Value]
@@ -153,9 +153,9 @@ def is_model_message(message: Mapping[str, Any]) -> bool:
     return message.get("role") in ("assistant", "model") or message.get("kind") == "response"
 
 
-def chats(values: Sequence[Value], is_message: Callable[[object], bool]) -> list[Chat]:
+def chats(values: Sequence[Value], is_message: Callable[[object], bool]) -> list[RecordedChat]:
     """Return the chats of a file's values; a chat has at least one message."""
-    candidates: list[Chat] = []
+    candidates: list[RecordedChat] = []
     loose: list[Value] = []
     for line, value in values:
         nested = _unwrap_chats(line, value)
@@ -163,17 +163,17 @@ def chats(values: Sequence[Value], is_message: Callable[[object], bool]) -> list
         if not nested:
             loose.append((line, value))
     if not candidates:  # beside whole chats, single values are something else
-        candidates = [Chat(loose)]
+        candidates = [RecordedChat(loose)]
     return [chat for chat in candidates if chat.has_message(is_message)]
 
 
-def _unwrap_chats(line: int | None, value: object) -> list[Chat]:
+def _unwrap_chats(line: int | None, value: object) -> list[RecordedChat]:
     """Return the chats in a value; none if it can only be a message itself."""
     if isinstance(value, list):
-        chats: list[Chat] = []
+        chats: list[RecordedChat] = []
         for entry in value:
             chats += _unwrap_chats(line, entry)
-        return chats or [Chat([(line, entry) for entry in value])]
+        return chats or [RecordedChat([(line, entry) for entry in value])]
     if not isinstance(value, dict):
         return []
     entries = value.get("messages", value.get("contents"))
@@ -183,4 +183,4 @@ def _unwrap_chats(line: int | None, value: object) -> list[Chat]:
             entries = [{"role": "user", "content": entries}]
     if not isinstance(entries, list):
         return []
-    return [Chat([(line, entry) for entry in entries], value)]
+    return [RecordedChat([(line, entry) for entry in entries], value)]

@@ -41,10 +41,10 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import text, usage_of
 from wane.lab.readers.documents import is_model_message
-from wane.lab.session import Eviction, EvictionStep, ModelCall, RecordedSession, Usage
+from wane.lab.session import CallUsage, EvictionStep, ModelCall, RecordedEviction, RecordedSession
 from wane.prices import split_tier
 from wane.rewrites import CACHE_NOTE, Explanation
-from wane.strategies.base import Resumable, Settings, Substitute
+from wane.strategies.base import Resumable, StrategySettings, Substitute
 from wane.strategies.registry import get_strategy
 
 
@@ -103,7 +103,7 @@ class StrategyActions:
     def _following(self, name: str) -> Resumable:
         """Return the strategy of that name, with the whole history added."""
         if self._strategy is None or self._strategy.name != name:
-            strategy = get_strategy(name, Settings(budget=MAX_BUDGET))
+            strategy = get_strategy(name, StrategySettings(budget=MAX_BUDGET))
             if not isinstance(strategy, Resumable):
                 raise FormatError(f"the strategy {name} records no actions")
             self._strategy = strategy
@@ -216,7 +216,7 @@ class _Call:
         return _time(self.record)
 
     @property
-    def usage(self) -> Usage | None:
+    def usage(self) -> CallUsage | None:
         usage = _usage(self.record)
         return None if usage is None else replace(usage, rewritten=self.rewritten)
 
@@ -265,7 +265,7 @@ class _PendingUsage:
 class _Fold:
     def __init__(self, builder: SessionBuilder, message_format: StoredFormat[Any]) -> None:
         self.builder = builder
-        self.evictions: list[Eviction] = []
+        self.evictions: list[RecordedEviction] = []
         self.agent = ""  # whose requests the proxy recorded
         self._format = message_format
         self._usages = _PendingUsage()
@@ -379,7 +379,7 @@ class _Fold:
             )
             return
         removed = self._parts_of(act.removed)
-        self.evictions.append(Eviction(self.builder.position, removed, act.before, act.after, _time(record)))
+        self.evictions.append(RecordedEviction(self.builder.position, removed, act.before, act.after, _time(record)))
 
     def _parts_of(self, items: Iterable[int]) -> tuple[int, ...]:
         parts = [self._part_of[index] for index in items]
@@ -398,7 +398,7 @@ class _Fold:
             # It comes before the part of its item, or else before the next part.
             later = (part for part in self._part_of[index.before :] if part is not None)
             index = replace(index, before=next(later, self.builder.position))
-        eviction = Eviction(
+        eviction = RecordedEviction(
             position=self.builder.position,
             removed=tuple(part for step in steps for part in step.removed),
             tokens_before=record.tokens_before,
@@ -417,7 +417,7 @@ def _model(call: UsageRecord) -> tuple[str | None, str]:
     return (model, provider) if colon else (provider or None, "")
 
 
-def _usage(call: UsageRecord) -> Usage | None:
+def _usage(call: UsageRecord) -> CallUsage | None:
     """Return the usage of the sampling that read the request, with all output."""
     first = call if call.parts is None or call.parts.first is None else call.parts.first
     usage = usage_of(

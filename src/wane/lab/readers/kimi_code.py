@@ -22,7 +22,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import name_abandoned, records
 from wane.lab.readers.building.values import count, mapping, objects, seconds, text
 from wane.lab.readers.places import Place
-from wane.lab.session import ModelCall, RecordedSession, Usage
+from wane.lab.session import CallUsage, ModelCall, RecordedSession
 
 NAME: Final = "kimi-code"
 TITLE: Final = "Kimi Code"
@@ -97,12 +97,12 @@ def _is_turn(data: Mapping[str, Any]) -> bool:
     return data.get("type") == "context.append_message" and message.get("role") == "user" and origin == "user"
 
 
-def _usage(value: object) -> Usage | None:
+def _usage(value: object) -> CallUsage | None:
     """Return a usage; `inputOther` is what the cache had nothing to do with."""
     used = mapping(value)
     names = ("inputOther", "inputCacheRead", "inputCacheCreation")
     fresh, read_tokens, written = (count(used.get(name)) or 0 for name in names)
-    usage = Usage(fresh, read_tokens, written, count(used.get("output")))
+    usage = CallUsage(fresh, read_tokens, written, count(used.get("output")))
     return usage if usage.total_input else None
 
 

@@ -20,7 +20,7 @@ from wane.lab.readers.building.values import amount, decode_json, mapping, objec
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
 from wane.lab.readers.places import Place
-from wane.lab.session import ModelCall, RecordedSession, Usage
+from wane.lab.session import CallUsage, ModelCall, RecordedSession
 
 NAME: Final = "opencode"
 TITLE: Final = "OpenCode"
@@ -212,7 +212,7 @@ def _is_own(message: _Data) -> bool:
     return kinds == ["tool"] and isinstance(tokens, dict) and _usage(tokens) is None and not tokens.get("output")
 
 
-def _usage(tokens: _Data) -> Usage | None:
+def _usage(tokens: _Data) -> CallUsage | None:
     cache = mapping(tokens.get("cache"))
     return usage_of(
         tokens.get("input"),

@@ -20,7 +20,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import name_abandoned, path_to, records
 from wane.lab.readers.building.values import amount, count, items, mapping, objects, seconds, text
 from wane.lab.readers.places import Place
-from wane.lab.session import ModelCall, RecordedSession, Usage
+from wane.lab.session import CallUsage, ModelCall, RecordedSession
 
 NAME: Final = "pi"
 TITLE: Final = "pi"
@@ -267,7 +267,7 @@ def _call(data: Mapping[str, Any], at: float | None) -> ModelCall:
     used = mapping(data.get("usage"))
     output = None if text(data.get("stopReason")) in _BROKEN_OFF else count(used.get("output"))
     # `input` does not include cached tokens.
-    usage: Usage | None = Usage(
+    usage: CallUsage | None = CallUsage(
         count(used.get("input")) or 0,
         count(used.get("cacheRead")) or 0,
         count(used.get("cacheWrite")) or 0,

@@ -19,7 +19,7 @@ from wane.journal.titles import title_of
 from wane.lab.readers.building.builder import SessionBuilder, builders
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import amount, items, mapping, seconds, text, usage_of
-from wane.lab.readers.documents import Chat, Value, chats, is_model_message
+from wane.lab.readers.documents import RecordedChat, Value, chats, is_model_message
 from wane.lab.session import ModelCall, RecordedSession
 
 PROVIDERS: Final = ("openai", "anthropic", "openai_responses", "gemini")
@@ -64,13 +64,13 @@ class ProviderReader:
         return sessions
 
 
-def _format_of(chat: Chat) -> str:
+def _format_of(chat: RecordedChat) -> str:
     """Return the format of a chat's messages; OpenAI chat if several formats are possible."""
     name = telling_format(chat.body or [message for _, message in chat.messages])
     return name if name in PROVIDERS else "openai"
 
 
-def _session(chat: Chat, name: str, builder: SessionBuilder) -> RecordedSession:
+def _session(chat: RecordedChat, name: str, builder: SessionBuilder) -> RecordedSession:
     message_format = get_format(name)
     model = text(chat.body.get("model")) or None
     builder.system_tokens = _overhead(chat)
@@ -109,7 +109,7 @@ def _call(message: Any) -> ModelCall:
     return ModelCall(0, 0, usage, seconds(extra.get("timestamp")), model, cost=amount(extra.get("cost")))
 
 
-def _messages(chat: Chat, name: str) -> Iterator[tuple[int, int | None, Any]]:
+def _messages(chat: RecordedChat, name: str) -> Iterator[tuple[int, int | None, Any]]:
     """Yield the messages with their numbers and lines; items of Responses are grouped into messages."""
     entries = [entry for _, entry in chat.messages]
     if name == "gemini":
@@ -124,7 +124,7 @@ def _messages(chat: Chat, name: str) -> Iterator[tuple[int, int | None, Any]]:
         number += len(message["items"])
 
 
-def _overhead(chat: Chat) -> int | None:
+def _overhead(chat: RecordedChat) -> int | None:
     """Return the tokens of a request body besides its messages: tools and instructions; None if it has none."""
     body = chat.body
     weights: list[int] = []

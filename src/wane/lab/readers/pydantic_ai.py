@@ -11,8 +11,8 @@ from wane.formats import StoredFormat, get_format
 from wane.lab.readers.building.builder import SessionBuilder, builders
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import usage_of
-from wane.lab.readers.documents import Chat, Value, chats
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.readers.documents import RecordedChat, Value, chats
+from wane.lab.session import CallUsage, RecordedSession
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
@@ -39,7 +39,7 @@ def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[Rec
     return [_session(chat, builder) for chat, builder in numbered]
 
 
-def _session(chat: Chat, builder: SessionBuilder) -> RecordedSession:
+def _session(chat: RecordedChat, builder: SessionBuilder) -> RecordedSession:
     message_format: StoredFormat[ModelMessage] = get_format(NAME)
     for number, (line, entry) in enumerate(chat.messages):
         try:
@@ -63,7 +63,7 @@ def _session(chat: Chat, builder: SessionBuilder) -> RecordedSession:
     return builder.build()
 
 
-def _usage(response: ModelResponse) -> Usage | None:
+def _usage(response: ModelResponse) -> CallUsage | None:
     """Return the reported usage; None if there is none, or only a sum over several requests."""
     marks = (response.metadata or {}).get(_NAMESPACE)
     if isinstance(marks, dict) and any(key in marks for key in _SUMMED):

@@ -18,7 +18,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import name_abandoned, path_to, records
 from wane.lab.readers.building.values import count, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.places import Place
-from wane.lab.session import ModelCall, RecordedSession, Usage
+from wane.lab.session import CallUsage, ModelCall, RecordedSession
 
 NAME: Final = "qwen-code"
 TITLE: Final = "Qwen Code"
@@ -88,7 +88,7 @@ def _call(data: Mapping[str, Any]) -> ModelCall:
     prompt, total = count(used.get("promptTokenCount")) or 0, count(used.get("totalTokenCount"))
     # The total tells whether the thoughts are in the candidates, as with providers of OpenAI's API.
     output = count(used.get("candidatesTokenCount")) if total is None else max(0, total - prompt)
-    usage: Usage | None = usage_of(prompt, read=used.get("cachedContentTokenCount"), output=output)
+    usage: CallUsage | None = usage_of(prompt, read=used.get("cachedContentTokenCount"), output=output)
     return ModelCall(0, 0, usage, seconds(data.get("timestamp")), text(data.get("model")) or None)
 
 

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from wane.core.errors import ConfigError
 from wane.lab.figures import Totals
-from wane.lab.replaying.engine import Engine, Job
+from wane.lab.replaying.engine import Job, JobEngine
 from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.studying import Studied, budgets_told
 from wane.lab.room import TightSession, tight_sessions
 from wane.lab.verdict import NOTABLE, OURS, Baselines, to_dict, verdict, with_room
 from wane.money import dollars
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy, installed_peers, peers
 from wane.words import name_strategy
 
@@ -120,8 +120,8 @@ def _slice(session: int | None) -> slice:
 def compare(
     studied: Sequence[Studied],
     names: Sequence[str],
-    settings: Settings,
-    engine: Engine,
+    settings: StrategySettings,
+    engine: JobEngine,
     *,
     trace: bool = False,
     progress: Progress | None = None,
@@ -166,14 +166,14 @@ def parse_strategies(text: str) -> tuple[str, ...]:
             names.add(name)
     for name in sorted(names):
         # Refuses an unknown or missing strategy before anything is read.
-        get_strategy(name, Settings())
+        get_strategy(name, StrategySettings())
     return tuple(name for name in (*STRATEGY_NAMES, *peers()) if name in names)
 
 
 def run_each(
-    engine: Engine,
+    engine: JobEngine,
     studied: Sequence[Studied],
-    strategies: Sequence[tuple[str, Settings]],
+    strategies: Sequence[tuple[str, StrategySettings]],
     progress: Progress | None,
     *,
     trace: bool = False,
@@ -189,7 +189,7 @@ def run_each(
 
 
 def run_all(
-    engine: Engine, studied: Sequence[Studied], jobs: Sequence[Job], progress: Progress | None = None
+    engine: JobEngine, studied: Sequence[Studied], jobs: Sequence[Job], progress: Progress | None = None
 ) -> list[Replay]:
     """Run jobs, and return their results in the order of the jobs."""
     subjects = [prepared.subject for prepared in studied]

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol, TypeVar
 from wane.core.errors import ConfigError, MissingExtraError, WaneError
 from wane.lab.replaying.replay import Pricing, Replay, Subject
 from wane.lab.replaying.replay import replay as run_replay
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane.strategies.registry import get_strategy, traits
 
 _JobT = TypeVar("_JobT")
@@ -136,7 +136,7 @@ class Job:
 
     subject: int
     strategy: str
-    settings: Settings
+    settings: StrategySettings
     pricing: Pricing
     trace: bool = False
     label: str = ""
@@ -155,7 +155,7 @@ class Job:
         return run_replay(subject, strategy, settings.budget, self.pricing, trace=self.trace)
 
 
-class Engine(Protocol):
+class JobEngine(Protocol):
     """Runs jobs, in any order."""
 
     def run(self, subjects: Sequence[Subject], jobs: Sequence[Job]) -> Generator[tuple[Job, Replay], None, None]:
@@ -246,7 +246,7 @@ class OnRay:
                 ray.shutdown()
 
 
-def get_engine(name: str, workers: int | None = None) -> Engine:
+def get_engine(name: str, workers: int | None = None) -> JobEngine:
     """Return an engine by its name in ENGINES, with a number of processes; None for one per core.
 
     Raises:

@@ -13,7 +13,7 @@ from wane.lab.readers import Recording
 from wane.lab.replaying.replay import Pricing, Subject
 from wane.lab.rereads import rereads
 from wane.lab.session import RecordedSession
-from wane.strategies.base import Annotate, AnnotateChoice, Settings, choose_annotator
+from wane.strategies.base import Annotate, AnnotateChoice, StrategySettings, choose_annotator
 
 _ANNOTATIONS: Final[Mapping[Annotate, str]] = {"infer": "inferred", "model": "agent", "host": "host"}
 
@@ -38,7 +38,7 @@ class Studied:
     tasks: bool = False
     budget: int | None = None
 
-    def under(self, settings: Settings) -> Settings:
+    def under(self, settings: StrategySettings) -> StrategySettings:
         """Return settings for the session: with its marks, its budget if it has one, and its model's window."""
         window = settings.window or self.subject.material.session.window or self.pricing.prices.window
         budget = self.budget or settings.budget

@@ -10,7 +10,7 @@ from wane.strategies.base import Fitted, Slot, Substitute
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ViewChange:
     """How the view of one model call differs from the previous one, besides appended items.
 
     Attributes:
@@ -83,7 +83,7 @@ class Trace:
     """
 
     def __init__(self, material: Material) -> None:
-        self.changes: list[Change] = []
+        self.changes: list[ViewChange] = []
         self.stripped: list[Stripped] = []
         self.episodes: dict[int, EpisodeTrace] = {}
         self.owners: dict[int, int] = {}
@@ -132,7 +132,7 @@ class Trace:
             substitutes.sort(key=lambda text: (-1 if text.index is None else text.index, text.text))
             gone = tuple(sorted(slot for slot in removed if isinstance(slot, int)))
             back = tuple(sorted(slot for slot in entered if isinstance(slot, int)))
-            self.changes.append(Change(call, gone, back, placed, tuple(substitutes)))
+            self.changes.append(ViewChange(call, gone, back, placed, tuple(substitutes)))
         if fitted.report:
             for step in fitted.report.steps:
                 tokens = step.tokens_before - step.tokens_after

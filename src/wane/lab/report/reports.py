@@ -21,7 +21,7 @@ from wane.lab.replaying.spent import RECORDED, Recorded
 from wane.lab.replaying.studying import annotator_of, budgets_told, study
 from wane.lab.report.headline import facts_of, facts_of_all
 from wane.lab.report.page import SIZE_LIMIT, Texts, frame_size, render, texts_within, to_json, write_page
-from wane.lab.report.sessions import LEVELS, Outline, episodes_of, outline_of, recorded_run, run_of, session_of
+from wane.lab.report.sessions import LEVELS, EpisodeOutline, episodes_of, outline_of, recorded_run, run_of, session_of
 from wane.lab.report.simulating import Fact, Simulated, budget_and_facts, simulate_sessions
 from wane.lab.report.tiles import tiles_of, tiles_of_comparison
 from wane.lab.room import tight_lines
@@ -332,7 +332,7 @@ def write_tune_report(
     write_page(Path(path), page.to_html(SIZE_LIMIT))
 
 
-def _run(replay: Replay, material: Material, outline: Outline, texts: Texts) -> dict[str, Any]:
+def _run(replay: Replay, material: Material, outline: EpisodeOutline, texts: Texts) -> dict[str, Any]:
     """Return a replay as JSON-able data, with its own episodes if they differ from the session's."""
     run = run_of(replay, material, texts.note)
     if replay.trace is not None and replay.trace.episodes:

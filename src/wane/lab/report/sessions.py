@@ -15,22 +15,22 @@ from wane.formats.base import Part
 from wane.inference import Annotator, has_tasks
 from wane.lab.counting import Material
 from wane.lab.replaying.replay import Replay
-from wane.lab.replaying.trace import Change, EpisodeTrace, Stripped, Trace
+from wane.lab.replaying.trace import EpisodeTrace, Stripped, Trace, ViewChange
 from wane.lab.report.page import Texts
-from wane.lab.session import Compaction, Eviction, Usage
+from wane.lab.session import CallUsage, Compaction, RecordedEviction
 from wane.strategies.base import Annotate, Substitute
 from wane.strategies.registry import traits
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class EpisodeOutline:
     """The episodes of a session, in order of start; and by item the number of its episode, -1 for items of none."""
 
     episodes: tuple[EpisodeTrace, ...]
     owners: tuple[int, ...]
 
 
-def outline_of(material: Material, annotate: Annotate, trace: Trace | None = None) -> Outline:
+def outline_of(material: Material, annotate: Annotate, trace: Trace | None = None) -> EpisodeOutline:
     """Return the episodes of a replay, or of the session if it had none.
 
     Inference may depend on the budget, so two replays may have different episodes.
@@ -38,7 +38,7 @@ def outline_of(material: Material, annotate: Annotate, trace: Trace | None = Non
     if trace is None or not trace.episodes:
         trace = _trace_replay(material, annotate)
     episodes = tuple(episode for _, episode in sorted(trace.episodes.items()))
-    return Outline(episodes, tuple(trace.owners.get(index, -1) for index in range(len(material.items))))
+    return EpisodeOutline(episodes, tuple(trace.owners.get(index, -1) for index in range(len(material.items))))
 
 
 def call_before(firsts: Sequence[int], position: int) -> int:
@@ -74,7 +74,7 @@ _LETTERS: Final = {
 
 def session_of(
     material: Material,
-    outline: Outline,
+    outline: EpisodeOutline,
     runs: Sequence[dict[str, Any]],
     texts: Texts,
     annotate: Annotate,
@@ -105,7 +105,7 @@ def session_of(
     }
 
 
-def episodes_of(outline: Outline, texts: Texts) -> dict[str, Any]:
+def episodes_of(outline: EpisodeOutline, texts: Texts) -> dict[str, Any]:
     """Return episodes and their items as JSON-able data."""
     return {
         "owner": list(outline.owners),
@@ -190,7 +190,7 @@ def sizes_before(material: Material, sizes: Sequence[int]) -> list[int]:
     return before
 
 
-def change_dict(change: Change, before: int, note: Note, how: str | None = None) -> dict[str, Any]:
+def change_dict(change: ViewChange, before: int, note: Note, how: str | None = None) -> dict[str, Any]:
     """Return a change of the view as JSON-able data, without empty fields.
 
     Args:
@@ -229,17 +229,17 @@ def _place_text(text: Substitute, note: Note) -> list[int]:
     return [-1 if text.index is None else text.index, text.tokens, note(text.text)]
 
 
-_Event = tuple[int, int, Compaction | Eviction | None]
+_Event = tuple[int, int, Compaction | RecordedEviction | None]
 
 
-def recorded_run(material: Material, outline: Outline, note: Note, budget: int | None) -> dict[str, Any]:
+def recorded_run(material: Material, outline: EpisodeOutline, note: Note, budget: int | None) -> dict[str, Any]:
     """Return the recorded run of a session as JSON-able data; `note` takes the summaries of compactions.
 
     Sizes are as reported by the provider, or else the counted size of the view.
     """
     run = _RecordedRun(material, outline)
     run.fold()
-    usages = [call.usage or Usage(0) for call in material.session.calls]
+    usages = [call.usage or CallUsage(0) for call in material.session.calls]
     sizes = [usage.total_input or counted for usage, counted in zip(usages, run.sizes, strict=True)]
     before = sizes_before(material, sizes)
     changes = [change_dict(change, size or before[change.call], note, how) for change, how, size in run.changes]
@@ -260,7 +260,7 @@ def recorded_run(material: Material, outline: Outline, note: Note, budget: int |
 class _RecordedRun:
     """Goes through compactions, passes and cleared reasoning in order."""
 
-    def __init__(self, material: Material, outline: Outline) -> None:
+    def __init__(self, material: Material, outline: EpisodeOutline) -> None:
         self._material = material
         self._outline = outline
         self._firsts = [call.first for call in material.session.calls]
@@ -269,7 +269,7 @@ class _RecordedRun:
         self._gone: set[int] = set()
         self._summary: Substitute | None = None
         self._index: Substitute | None = None
-        self.changes: list[tuple[Change, str, int | None]] = []
+        self.changes: list[tuple[ViewChange, str, int | None]] = []
         self.stripped: list[Stripped] = []
         self.sizes: list[int] = []
 
@@ -292,7 +292,7 @@ class _RecordedRun:
         position, _, what = event
         placed: Substitute | None = None
         withdrawn: Substitute | None = None
-        if isinstance(what, Eviction):
+        if isinstance(what, RecordedEviction):
             how, removed = "episode", set(what.removed)
             self._take_steps(call, what)
             index = None if what.index is None else Substitute(what.index.text, what.index.tokens)
@@ -311,11 +311,11 @@ class _RecordedRun:
         leaving = tuple(sorted(removed - self._gone))
         self._gone.update(leaving)
         if leaving or placed:
-            change = Change(call, leaving, (), (placed,) if placed else (), (withdrawn,) if withdrawn else ())
+            change = ViewChange(call, leaving, (), (placed,) if placed else (), (withdrawn,) if withdrawn else ())
             self.changes.append((change, how, None if what is None else what.tokens_before))
         return sum(self._tokens[index] for index in leaving)
 
-    def _take_steps(self, call: int, eviction: Eviction) -> None:
+    def _take_steps(self, call: int, eviction: RecordedEviction) -> None:
         owners = self._outline.owners
         for step in eviction.steps:
             owner = next((owners[index] for index in step.removed if owners[index] >= 0), None)

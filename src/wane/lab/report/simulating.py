@@ -11,7 +11,7 @@ from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.replaying.replay import Pricing, Replay
 from wane.lab.replaying.studying import Studied
 from wane.lab.room import tight_lines, tight_sessions
-from wane.strategies.base import Settings
+from wane.strategies.base import StrategySettings
 from wane.strategies.registry import traits
 
 Fact = tuple[str, str]
@@ -39,7 +39,7 @@ def simulate_sessions(studied: Sequence[Studied], budget: int) -> list[Simulated
     """Replay sessions under `cwl`, or under `none` if Wane managed them already."""
     simulated = []
     for prepared in studied:
-        settings = prepared.under(Settings(budget=budget))
+        settings = prepared.under(StrategySettings(budget=budget))
         baseline = replay = Job(0, "none", settings, prepared.pricing, trace=True).run(prepared.subject)
         passes = prepared.recording.session.evictions
         if prepared.recording.session.managed:

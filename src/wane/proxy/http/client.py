@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from wane.proxy import jsons
 from wane.proxy.head import Headers, RefusedError, RequestHead, every, first, tokens
 from wane.proxy.sessions.bodies import LARGE
-from wane.proxy.settings import MAX_BODY, Timeouts
+from wane.proxy.settings import MAX_BODY, ServerTimeouts
 from wane.proxy.traffic import RequestCounters
 
 Receive = Callable[[], Awaitable[Any]]
@@ -36,7 +36,7 @@ class ClientGoneError(Exception):
     """The client has disconnected, or no longer reads."""
 
 
-class Protocol(H11Protocol):
+class TimedProtocol(H11Protocol):
     """The server's HTTP protocol, with time limits.
 
     Attributes:
@@ -44,7 +44,7 @@ class Protocol(H11Protocol):
         largest: bytes that a chunk of a request may have.
     """
 
-    timeouts = Timeouts()
+    timeouts = ServerTimeouts()
     largest = MAX_BODY
     _timer: asyncio.TimerHandle | None = None
     _reading: asyncio.TimerHandle | None = None
@@ -96,9 +96,9 @@ class Protocol(H11Protocol):
             self._timer = None
 
 
-def protocol(timeouts: Timeouts, largest: int) -> type[Protocol]:
-    """Return the protocol with other limits; see `Protocol`."""
-    return type("Protocol", (Protocol,), {"timeouts": timeouts, "largest": largest})
+def protocol(timeouts: ServerTimeouts, largest: int) -> type[TimedProtocol]:
+    """Return the protocol with other limits; see `TimedProtocol`."""
+    return type("Protocol", (TimedProtocol,), {"timeouts": timeouts, "largest": largest})
 
 
 class Client:
@@ -115,7 +115,7 @@ class Client:
     """
 
     def __init__(
-        self, receive: Receive, send: Send, timeouts: Timeouts, request: RequestHead, counters: RequestCounters
+        self, receive: Receive, send: Send, timeouts: ServerTimeouts, request: RequestHead, counters: RequestCounters
     ) -> None:
         self._receive, self._send = receive, send
         self.timeouts, self.request, self.counters = timeouts, request, counters

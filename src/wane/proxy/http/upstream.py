@@ -17,7 +17,7 @@ from wane.core.errors import ConfigError
 from wane.proxy.head import LONGEST_HEAD, Headers, RefusedError, first, size, to_client, to_upstream
 from wane.proxy.http.client import Client
 from wane.proxy.http.network import Network
-from wane.proxy.settings import Timeouts, UpstreamUrl
+from wane.proxy.settings import ServerTimeouts, UpstreamUrl
 from wane.proxy.traffic import RequestCounters, UpstreamFault
 
 _KEPT: Final = 256  # idle connections kept for reuse
@@ -184,7 +184,7 @@ class Upstream:
         stopped: whether the proxy was stopped; cancelled requests are then refused.
     """
 
-    def __init__(self, url: UpstreamUrl, timeouts: Timeouts) -> None:
+    def __init__(self, url: UpstreamUrl, timeouts: ServerTimeouts) -> None:
         self.url = url
         self.stopped = False
         self.origin = url.origin

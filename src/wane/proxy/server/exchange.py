@@ -81,7 +81,7 @@ from wane.proxy.sessions.finder import Continue, IncomingRequest
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.memory import CachedSession
-from wane.proxy.sessions.messages import Alignment, Arrival, Entry, client_note, root_of_request, sent_messages
+from wane.proxy.sessions.messages import Arrival, Entry, RequestAlignment, client_note, root_of_request, sent_messages
 from wane.proxy.sessions.sender import NOBODY, Sender, prompts_of, sender_of
 from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.spending.allowances import Allowance, ReplyReader, paying
@@ -91,11 +91,11 @@ from wane.proxy.wire.base import (
     AnsweredRound,
     Body,
     BrokenReplyError,
+    ClientReply,
     Correction,
     Equipped,
     Message,
     OwnCall,
-    Reply,
     Round,
     Wire,
 )
@@ -207,7 +207,7 @@ class Exchange:
         self.view: RequestView
         self.body: Body
         self.facts: Facts
-        self.reply: Reply
+        self.reply: ClientReply
         self._sessions, self._wire, self._client_body, self._read = sessions, wire, body, read or ReadBody(body)
         self._size, self._sender, self._owner, self._sums, self._watches = size, sender, owner, sums, watches
         self._model = str(body.get("model", ""))
@@ -274,7 +274,7 @@ class Exchange:
             _LOGGER.warning("%s", cached.remark)
             async with cached.hold():
                 self._enter(State.LOCATED)
-                await self._extend(cached, request, Alignment(0))
+                await self._extend(cached, request, RequestAlignment(0))
 
     async def _try_to_locate(self, request: IncomingRequest) -> bool:
         """Add the request to its session; return False if another process has added to the session in the meantime.
@@ -317,7 +317,7 @@ class Exchange:
             raise _UnreadableError(problem) from error
         return False
 
-    async def _extend(self, cached: CachedSession, request: IncomingRequest, alignment: Alignment) -> None:
+    async def _extend(self, cached: CachedSession, request: IncomingRequest, alignment: RequestAlignment) -> None:
         """Let the held session take in what is new of the request, and decide on the view."""
         session, arrivals, body = cached.session, request.arrivals, self._client_body
         now = datetime.now(UTC)
@@ -713,7 +713,7 @@ async def _take_in(
     session: Session,
     equipped: Equipped,
     arrivals: Sequence[Arrival],
-    alignment: Alignment,
+    alignment: RequestAlignment,
     model: str,
     agent: str = "",
 ) -> tuple[list[Record], FullHistory]:

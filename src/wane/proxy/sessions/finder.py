@@ -28,10 +28,10 @@ from wane.proxy.sessions.memory import CachedSession, SessionsInMemory
 from wane.proxy.sessions.messages import (
     ASSISTANT,
     EDITS,
-    Alignment,
     Arrival,
     Chain,
     Overlap,
+    RequestAlignment,
     Trail,
     client_note,
     edits_note,
@@ -77,7 +77,7 @@ class Continue:
     """The request continues a session at its end; the alignment tells how far both agree."""
 
     cached: CachedSession
-    alignment: Alignment
+    alignment: RequestAlignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Fork:
     """The request leaves a session before its end, is beside it, or another agent's: a new one gets what both share."""
 
     source: CachedSession
-    alignment: Alignment
+    alignment: RequestAlignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class SessionFinder:
         Raises:
             StoreError: in strict mode, if the store fails, or the request may continue a session that cannot be read.
         """
-        aligned: list[tuple[CachedSession, Alignment]] = []
+        aligned: list[tuple[CachedSession, RequestAlignment]] = []
         unread = ""
         arrivals = request.arrivals
         for candidate in self.likely(request.root, arrivals):
@@ -189,7 +189,7 @@ class SessionFinder:
 
     def alike(
         self, root: str, arrivals: Sequence[Arrival], latest: int | None = None
-    ) -> list[tuple[CachedSession, Alignment]]:
+    ) -> list[tuple[CachedSession, RequestAlignment]]:
         """Return the sessions in memory with this root that the request may continue, the most likely first.
 
         Args:
@@ -206,7 +206,7 @@ class SessionFinder:
 
     async def _current(
         self, sessions: Sequence[CachedSession], arrivals: Sequence[Arrival], holds: AsyncExitStack
-    ) -> list[tuple[CachedSession, Alignment]]:
+    ) -> list[tuple[CachedSession, RequestAlignment]]:
         """Hold sessions, bring them up to date, and compare them; leave out those with inconsistent records.
 
         A session that another process has open is compared in the state in which it was read.
@@ -224,7 +224,7 @@ class SessionFinder:
 
     async def _further(
         self, request: IncomingRequest, compared: Collection[str], holds: AsyncExitStack
-    ) -> tuple[list[tuple[CachedSession, Alignment]], str]:
+    ) -> tuple[list[tuple[CachedSession, RequestAlignment]], str]:
         """Hold and compare further sessions, in memory and in the store.
 
         Returns:
@@ -346,7 +346,7 @@ class SessionFinder:
         return await self._store_session(session, session.inherit(cached.session, shared), parent, cached)
 
     async def _fork_session(
-        self, cached: CachedSession, alignment: Alignment, request: IncomingRequest
+        self, cached: CachedSession, alignment: RequestAlignment, request: IncomingRequest
     ) -> CachedSession:
         """Fork a session, with everything that happened to the messages that both share."""
         shared = Overlap(0, 0, alignment.common)
@@ -421,13 +421,15 @@ class SessionFinder:
         await cached.close()
 
 
-def _decide(aligned: Sequence[tuple[CachedSession, Alignment]], request: IncomingRequest, unread: str) -> Decision:
+def _decide(
+    aligned: Sequence[tuple[CachedSession, RequestAlignment]], request: IncomingRequest, unread: str
+) -> Decision:
     """Return what a request is to the sessions that were compared with it."""
     # Two agents may begin alike. An agent that continues the work of another one gets a fork of its session.
     candidates = [pair for pair in aligned if pair[1].answered or not pair[0].sender.is_other(request.sender)]
     # If the store has lost a session, another process may have stored it again.
     candidates.sort(key=lambda pair: pair[0].lost)
-    best, alignment = max(candidates, key=lambda pair: _fit(*pair), default=(None, Alignment(0)))
+    best, alignment = max(candidates, key=lambda pair: _fit(*pair), default=(None, RequestAlignment(0)))
     if best is None or not alignment.common:
         return Fresh(unread)
     at_end = alignment.common == len(best.session.entries)
@@ -452,7 +454,7 @@ def _skip_warning(session_id: str, error: Exception) -> str:
     return problem
 
 
-def _knows(cached: CachedSession, alignment: Alignment, arrivals: Sequence[Arrival]) -> bool:
+def _knows(cached: CachedSession, alignment: RequestAlignment, arrivals: Sequence[Arrival]) -> bool:
     """Return whether a request continues a session at its end, and has no further answers."""
     if cached.lost or not 0 < len(cached.session.entries) == alignment.common:
         return False
@@ -463,7 +465,7 @@ def _has_answers(arrivals: Sequence[Arrival]) -> bool:
     return any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
 
 
-def _fit(cached: CachedSession, alignment: Alignment) -> tuple[int, bool, int]:
+def _fit(cached: CachedSession, alignment: RequestAlignment) -> tuple[int, bool, int]:
     """Rank sessions by how well a request continues them.
 
     Of two sessions that share the same answers, one that ends there ranks before one that goes on: its further messages

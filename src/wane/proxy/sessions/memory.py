@@ -20,9 +20,9 @@ from wane.proxy.sessions.messages import Arrival, pair
 from wane.proxy.sessions.sender import NOBODY, Sender
 from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.store.base import (
-    Log,
     SessionChangedError,
     SessionDigests,
+    SessionLog,
     SessionLostError,
     Sought,
     StoreError,
@@ -147,7 +147,7 @@ class CachedSession:
     """
 
     session: Session
-    log: Log | None
+    log: SessionLog | None
     id: str
     created: datetime
     last: datetime

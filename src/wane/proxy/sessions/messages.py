@@ -201,7 +201,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Alignment:
+class RequestAlignment:
     """How far a request agrees with the known messages.
 
     Attributes:
@@ -375,7 +375,7 @@ class Entries:
         if 0 <= number < len(self) - 1 and self._shapes[number][:1] == ASSISTANT:
             self.fresh_pairs.append(pair(self._digests[number], self._digests[number + 1]))
 
-    def align(self, arrivals: Sequence[Arrival], replied: Container[tuple[int, bytes]]) -> Alignment:
+    def align(self, arrivals: Sequence[Arrival], replied: Container[tuple[int, bytes]]) -> RequestAlignment:
         """Return how far a request agrees with the known messages.
 
         An edited message with the same shape counts as the same if a later assistant's message is the same, because
@@ -413,7 +413,7 @@ class Entries:
         common = reached
         if edits < len(changed):
             common = max(sure, changed[edits])
-        return Alignment(common, tuple(changed[:edits]), answered)
+        return RequestAlignment(common, tuple(changed[:edits]), answered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,13 +41,13 @@ from wane.proxy import jsons
 from wane.proxy.sessions.history import EditableOutline, FullHistory, UnseenRounds
 from wane.proxy.sessions.messages import (
     EDITS,
-    Alignment,
     Arrival,
     Edit,
     Entries,
     Entry,
     GivenReply,
     Overlap,
+    RequestAlignment,
     edits_note,
     edits_of,
     entries_of,
@@ -138,7 +138,7 @@ class Session:
 
     # Requests
 
-    def align(self, arrivals: Sequence[Arrival]) -> Alignment:
+    def align(self, arrivals: Sequence[Arrival]) -> RequestAlignment:
         """Return how far a request agrees with this session."""
         return self.entries.align(arrivals, self.rounds.recent)
 
@@ -146,7 +146,7 @@ class Session:
         """Return the messages that a request with another beginning shares with this session; see `Entries.overlap`."""
         return self.entries.overlap(arrivals, self.rounds.recent)
 
-    def edits(self, arrivals: Sequence[Arrival], alignment: Alignment) -> list[Edit]:
+    def edits(self, arrivals: Sequence[Arrival], alignment: RequestAlignment) -> list[Edit]:
         """Return the messages that the client has changed."""
         edits = []
         for number in alignment.edited:

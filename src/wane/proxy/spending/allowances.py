@@ -19,7 +19,7 @@ from wane.proxy.settings import COST_PERIODS, CostPeriod
 from wane.proxy.spending.reservations import most
 from wane.proxy.store.base import MemoryStore, Store, StoreError, finish_work
 from wane.proxy.store.ledger import LEDGER, Ledger
-from wane.proxy.wire.base import Body, Reply, Round, Wire
+from wane.proxy.wire.base import Body, ClientReply, Round, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _MILLION: Final = 1_000_000
@@ -191,7 +191,7 @@ class ReplyReader:
         self._wire = wire
         self._body = body
         self._headers = headers
-        self._reply: Reply | None = None
+        self._reply: ClientReply | None = None
         self._readable = True
 
     def feed(self, piece: bytes) -> None:

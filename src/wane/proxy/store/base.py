@@ -98,7 +98,7 @@ class Sought:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class StoredMatch:
     """A stored session that a request may continue."""
 
     id: str
@@ -115,11 +115,11 @@ class Matches:
         without_digests: ids of sessions with the same root whose digests are unknown, such as of copied files.
     """
 
-    sessions: Sequence[Match] = ()
+    sessions: Sequence[StoredMatch] = ()
     without_digests: Sequence[str] = ()
 
 
-class Log:
+class SessionLog:
     """The records of one session, append-only. This class stores none; subclasses override `_news` and `_add`.
 
     A process has one object for each session in memory.
@@ -241,14 +241,16 @@ class Store:
     async def add_digests(self, session_id: str, digests: SessionDigests) -> None:
         """Note the digests of a session that has none."""
 
-    async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
+    async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> SessionLog:
         """Create a session, which other processes find by its root.
 
         It may belong to an owner. The parent of a sub-agent's session is the id of the session that started it.
         """
-        return Log(new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner, parent=parent))
+        return SessionLog(
+            new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner, parent=parent)
+        )
 
-    async def open(self, session_id: str) -> Log:
+    async def open(self, session_id: str) -> SessionLog:
         """Open a session to continue it.
 
         Raises:

@@ -28,9 +28,9 @@ from wane.journal.store import deleted_of
 from wane.proxy.store.base import (
     CHECKED,
     DELETED,
-    Log,
     SessionChangedError,
     SessionDigests,
+    SessionLog,
     SessionLostError,
     Store,
     StoreError,
@@ -132,7 +132,7 @@ def parse_location(url: str) -> DatabaseLocation:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeouts:
+class DatabaseTimeouts:
     """How long to wait for a database.
 
     Attributes:
@@ -144,7 +144,7 @@ class Timeouts:
     pause: float = 4.0
 
 
-TIMEOUTS: Final = Timeouts()
+TIMEOUTS: Final = DatabaseTimeouts()
 
 
 class Outage:
@@ -228,7 +228,7 @@ class DatabaseStore(Store, ABC):
     unreachable: ClassVar[tuple[type[Exception], ...]]
     late: ClassVar[tuple[type[Exception], ...]] = (TimeoutError,)
 
-    def __init__(self, location: DatabaseLocation, timeouts: Timeouts) -> None:
+    def __init__(self, location: DatabaseLocation, timeouts: DatabaseTimeouts) -> None:
         super().__init__()
         self.name = location.name
         self._location = location
@@ -272,13 +272,13 @@ class DatabaseStore(Store, ABC):
         """Check that the database takes a document: a full one, or one that only reads, still answers."""
         await self.replace_document(CHECKED, "", await self.document(CHECKED, ""), secrets.token_hex(8))
 
-    async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
+    async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> SessionLog:
         header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner, parent=parent)
         line = write_line(header)
         await self.begin(header.id, line[:-1])
         return _SharedLog(self, header, line)
 
-    async def open(self, session_id: str) -> Log:
+    async def open(self, session_id: str) -> SessionLog:
         """Open a session; other processes may have it open too."""
         (line,) = await self._fetch(session_id, 1)
         return _SharedLog(self, self._header(session_id, line), line)
@@ -339,7 +339,7 @@ class DatabaseStore(Store, ABC):
             return read_header(line, f"the {self.label(session_id)}")
 
 
-class _SharedLog(Log):
+class _SharedLog(SessionLog):
     """One process's view of a session in a database."""
 
     def __init__(self, store: DatabaseStore, header: Header, line: bytes) -> None:

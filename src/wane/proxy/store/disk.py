@@ -23,10 +23,10 @@ from wane.journal.lines import dump_line
 from wane.journal.reader import open_session
 from wane.proxy.store.base import (
     KEEP,
-    Log,
     Matches,
     SessionBusyError,
     SessionDigests,
+    SessionLog,
     SessionLostError,
     Sought,
     Store,
@@ -111,7 +111,7 @@ class DiskStore(Store):
     async def add_digests(self, session_id: str, digests: SessionDigests) -> None:
         await self._index.put(session_id, digests, replace=False)
 
-    async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
+    async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> SessionLog:
         """Create a session in a file that only its owner may read; once an hour, delete expired sessions."""
         with as_store_errors():
             # A thread would take longer to start than this takes.
@@ -131,7 +131,7 @@ class DiskStore(Store):
             await self._index.drop(await asyncio.to_thread(self._purge))
         return _DiskLog(journal, self._index)
 
-    async def open(self, session_id: str) -> Log:
+    async def open(self, session_id: str) -> SessionLog:
         """Open a session; if its last record was cut short, the journal sets it aside."""
         try:
             with as_store_errors():
@@ -261,7 +261,7 @@ def _header(path: Path) -> Header:
     return read_header(line, str(path))
 
 
-class _DiskLog(Log):
+class _DiskLog(SessionLog):
     """A session in a file that this process has open.
 
     `sync` writes its digests to the index, so that the client does not wait for that. If the process is killed before,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from wane.journal.heads import id_of
-from wane.proxy.store.base import Match, SessionDigests, Sought, StoreError, finish_work, is_session_id, root_of
+from wane.proxy.store.base import SessionDigests, Sought, StoredMatch, StoreError, finish_work, is_session_id, root_of
 
 T = TypeVar("T")
 
@@ -136,19 +136,19 @@ class DiskIndex:
 
         await self._file.run(work)
 
-    async def find(self, sought: Sought) -> Sequence[Match]:
+    async def find(self, sought: Sought) -> Sequence[StoredMatch]:
         """Return the sessions that a request may continue."""
 
-        def work(connection: sqlite3.Connection) -> list[Match]:
+        def work(connection: sqlite3.Connection) -> list[StoredMatch]:
             with_key = _MATCHES.format("number IN (SELECT session FROM key WHERE key = ?)")
             for key in sought.answers:
                 rows = connection.execute(with_key, (bytes.fromhex(key),)).fetchall()
                 if rows:
-                    return [Match(*row) for row in rows]
-            matches: list[Match] = []
+                    return [StoredMatch(*row) for row in rows]
+            matches: list[StoredMatch] = []
             for head in sought.openings:
                 rows = connection.execute(_MATCHES.format("head = ?"), (head,)).fetchall()
-                matches += [Match(*row) for row in rows]
+                matches += [StoredMatch(*row) for row in rows]
             return matches
 
         return await self._file.run(work)

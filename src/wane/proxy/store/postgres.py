@@ -14,16 +14,16 @@ from psycopg.conninfo import conninfo_to_dict
 from wane.core.errors import ConfigError
 from wane.proxy.store.base import (
     KEEP,
-    Match,
     Matches,
     SessionDigests,
     Sought,
+    StoredMatch,
     StoredSession,
     StoreError,
     checked_root,
     root_of,
 )
-from wane.proxy.store.database import TIMEOUTS, DatabaseLocation, DatabaseStore, End, Timeouts
+from wane.proxy.store.database import TIMEOUTS, DatabaseLocation, DatabaseStore, DatabaseTimeouts, End
 
 T = TypeVar("T")
 
@@ -183,7 +183,7 @@ class PostgresStore(DatabaseStore):
     errors = (psycopg.Error, OSError)
     unreachable = (psycopg.OperationalError, OSError)
 
-    def __init__(self, location: DatabaseLocation, keep: float = KEEP, timeouts: Timeouts = TIMEOUTS) -> None:
+    def __init__(self, location: DatabaseLocation, keep: float = KEEP, timeouts: DatabaseTimeouts = TIMEOUTS) -> None:
         super().__init__(location, timeouts)
         self._keep = keep
         self._pool = Pool(_parameters(location, timeouts.limit))
@@ -195,9 +195,9 @@ class PostgresStore(DatabaseStore):
         checked_root(root)
         for keys in sought.batches():
             if rows := await self._rows(FIND_KEYS, {"keys": [*keys]}):
-                return Matches([Match(*row) for row in rows])
+                return Matches([StoredMatch(*row) for row in rows])
         rows = await self._rows(FIND_HEADS, {"root": root, "heads": [*sought.openings]})
-        return Matches([Match(*row) for row in rows])
+        return Matches([StoredMatch(*row) for row in rows])
 
     async def begin(self, session_id: str, line: bytes) -> None:
         """Create a log with the line of its header; now and then, delete expired sessions."""

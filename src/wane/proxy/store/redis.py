@@ -27,16 +27,16 @@ from redis.exceptions import TimeoutError as SlowError
 from wane.core.errors import ConfigError
 from wane.proxy.store.base import (
     KEEP,
-    Match,
     Matches,
     SessionDigests,
     Sought,
+    StoredMatch,
     StoredSession,
     StoreError,
     checked_root,
     root_of,
 )
-from wane.proxy.store.database import TIMEOUTS, DatabaseLocation, DatabaseStore, End, Timeouts
+from wane.proxy.store.database import TIMEOUTS, DatabaseLocation, DatabaseStore, DatabaseTimeouts, End
 
 # A line ends with its checksum, eight hexadecimal digits, and then `"}`.
 _CHECKSUM: Final = """
@@ -194,7 +194,7 @@ class RedisStore(DatabaseStore):
     unreachable = (GoneError, SlowError, OSError)
     late = (SlowError, TimeoutError)
 
-    def __init__(self, location: DatabaseLocation, keep: float = KEEP, timeouts: Timeouts = TIMEOUTS) -> None:
+    def __init__(self, location: DatabaseLocation, keep: float = KEEP, timeouts: DatabaseTimeouts = TIMEOUTS) -> None:
         super().__init__(location, timeouts)
         self._expiry = round(keep * 1000)
         pool = _pool(location, timeouts.limit)
@@ -215,7 +215,7 @@ class RedisStore(DatabaseStore):
         if not rows:
             rows = await self._run(FIND, any_id, "heads", *sought.openings)
         rows.sort(key=lambda row: float(row[2]), reverse=True)
-        return Matches([Match(row[0].decode(), (row[1] or b"").decode()) for row in rows])
+        return Matches([StoredMatch(row[0].decode(), (row[1] or b"").decode()) for row in rows])
 
     async def begin(self, session_id: str, line: bytes) -> None:
         if not await self._run(BEGIN, session_id, session_id, self._expiry, line):

@@ -32,7 +32,7 @@ _PERIODS: Final = ("day", "month", "total")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MemberLimits:
     """The limits of a name, over all processes of a store.
 
     Attributes:
@@ -71,7 +71,7 @@ class Member:
     name: str
     digest: str
     since: datetime
-    limits: Limits = Limits()
+    limits: MemberLimits = MemberLimits()
 
     @classmethod
     def read(cls, name: str, document: str) -> Self:
@@ -83,7 +83,7 @@ class Member:
         try:
             data: dict[str, Any] = json.loads(document)
             bytes.fromhex(data["digest"])
-            return cls(name, data["digest"], datetime.fromisoformat(data["since"]), Limits(**data["limits"]))
+            return cls(name, data["digest"], datetime.fromisoformat(data["since"]), MemberLimits(**data["limits"]))
         except (ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
             raise StoreError(f"the record of the name {name!r} cannot be read: {type(error).__name__}") from error
 
@@ -127,7 +127,7 @@ class Team:
         documents = await self._store.documents(MEMBERS)
         return {name: Member.read(name, documents[name]) for name in sorted(documents)}
 
-    async def add(self, name: str, limits: Limits | None = None) -> str:
+    async def add(self, name: str, limits: MemberLimits | None = None) -> str:
         """Make a token for a name, and return it; it can never be read again.
 
         A name whose token was revoked keeps its sessions and spend, and its limits unless others are given.
@@ -141,7 +141,7 @@ class Team:
 
         def add_member(member: Member | None) -> Member:
             if member is None:
-                return Member(name, digest, datetime.now(UTC), limits or Limits())
+                return Member(name, digest, datetime.now(UTC), limits or MemberLimits())
             if member.digest not in ("", digest):
                 raise ConfigError(f"{name} has a token; revoke it first (wane proxy tokens revoke {name})")
             return Member(name, digest, datetime.now(UTC), limits or member.limits)
@@ -164,7 +164,7 @@ class Team:
 
         await self._change(name, revoke_member)
 
-    async def limit(self, name: str, limits: Limits) -> None:
+    async def limit(self, name: str, limits: MemberLimits) -> None:
         """Replace the limits of a name.
 
         Raises:

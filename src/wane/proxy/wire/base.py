@@ -202,7 +202,7 @@ class BrokenReplyError(WaneError):
         self.reported, self.cut = reported, cut
 
 
-class Reply(ABC):
+class ClientReply(ABC):
     """Makes one reply for the client from the provider's replies of one or more rounds. Sans I/O.
 
     The server calls `feed` with the provider's data and `end` at the end of its body. If the round was alone, it starts
@@ -442,7 +442,7 @@ class Wire(ABC):
         return {}
 
     @abstractmethod
-    def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
+    def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> ClientReply:
         """Return the object that makes the client's reply.
 
         Args:

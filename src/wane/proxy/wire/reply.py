@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from wane.proxy import jsons
-from wane.proxy.wire.base import BrokenReplyError, Reply, Round, Rounds
+from wane.proxy.wire.base import BrokenReplyError, ClientReply, Round, Rounds
 
 MAX_EVENT: Final = 64 * 1024 * 1024
 """Bytes that one event may have; the largest hold a picture."""
@@ -156,7 +156,7 @@ class Splitter:
         return ServerSentEvent(raw, name.decode("utf-8", "replace"), data or b"")
 
 
-class StreamedReply(Reply):
+class StreamedReply(ClientReply):
     """A streamed reply.
 
     A protocol says what each event means (`_event`), what may not be shown, and what a whole round is. Closing events
@@ -296,7 +296,7 @@ class StreamedReply(Reply):
         """Return the completed round; raise `BrokenReplyError` if it is incomplete."""
 
 
-class WholeReply(Reply):
+class WholeReply(ClientReply):
     """A reply in one piece; nothing of it is sent before its end."""
 
     def __init__(self, rounds: Rounds) -> None:

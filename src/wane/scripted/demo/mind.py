@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from wane.core import DELIMITER
 from wane.scripted.calls import edit, keep_offered, put_right, read, shell
-from wane.scripted.demo.moves import Check, Definition, Fact, Line, Look, Need, Replace, ScriptStep, Task
+from wane.scripted.demo.moves import Check, Definition, Fact, Look, Need, Replace, ScriptStep, SourceLine, Task
 from wane.scripted.sight import Seen, Sight
 from wane.testing import Call, Reply, Request
 
@@ -227,7 +227,7 @@ def _fact(need: Fact, call: Seen) -> str | None:
     return None
 
 
-def _text(need: Definition | Line, call: Seen) -> str | None:
+def _text(need: Definition | SourceLine, call: Seen) -> str | None:
     """The definition or line, if a call shows it."""
     texts: list[str] = []
     if call.path == need.path and call.result is not None:

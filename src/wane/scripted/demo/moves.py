@@ -28,7 +28,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SourceLine:
     """A line of a file, to be seen in a read, a search or an edit of one's own.
 
     Attributes:
@@ -58,7 +58,7 @@ class Fact:
     otherwise: str = ""
 
 
-Need: TypeAlias = Definition | Line | Fact
+Need: TypeAlias = Definition | SourceLine | Fact
 
 
 # The actions of a step
@@ -82,7 +82,7 @@ class Check:
 class Replace:
     """Put new text in the place of a definition, a line, or several."""
 
-    old: Definition | Line
+    old: Definition | SourceLine
     new: str
 
 
@@ -143,4 +143,4 @@ def rewrite(path: str, anchor: str, new: str) -> Replace:
 
 def swap(path: str, old: str, new: str) -> Replace:
     """Return a move that replaces a line, or several."""
-    return Replace(Line(path, old.strip("\n")), new.strip("\n"))
+    return Replace(SourceLine(path, old.strip("\n")), new.strip("\n"))

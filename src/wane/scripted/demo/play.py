@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from wane.agent.config import Settings
+from wane.agent.config import AgentSettings
 from wane.agent.options import Strategy
 from wane.agent.session import AgentSession, Outcome, SessionConfig
 from wane.conversation import ContextSettings
@@ -21,8 +21,8 @@ from wane.scripted.demo.mind import Decision, decide
 from wane.scripted.demo.model import ScriptedModel
 from wane.scripted.demo.moves import Task
 from wane.scripted.demo.script import TASKS
-from wane.scripted.demo.summary import Summary, TaskResult, Witness
-from wane.scripted.repository import Checked, Repository, ScriptedError, python_for_commands, run_directory
+from wane.scripted.demo.summary import DemoWitness, Summary, TaskResult
+from wane.scripted.repository import Checked, ScriptedError, TaskRepository, python_for_commands, run_directory
 from wane.testing import Reply, Request
 
 BUDGET: Final = 18_000
@@ -61,7 +61,7 @@ class Show:
 
     session: str | None = None
 
-    def begins(self, session: AgentSession, witness: Witness, options: DemoOptions) -> None:  # noqa: ARG002
+    def begins(self, session: AgentSession, witness: DemoWitness, options: DemoOptions) -> None:  # noqa: ARG002
         """The session has been made."""
         self.session = session.id
 
@@ -106,7 +106,7 @@ async def play(options: DemoOptions, show: Show) -> Summary:
         )
 
 
-class Workspace(Repository):
+class Workspace(TaskRepository):
     """The repository of the demo, `tally`, made anew for each run, with the work of its owner.
 
     Its files are in `repository.txtar`, and the tests of the tasks in `tasks.txtar`: archives in the plain-text format
@@ -171,7 +171,7 @@ class _DemoRun:
         self.results: list[TaskResult] = []
         self.calls = 0
         self.decision: Decision | None = None
-        settings = Settings(
+        settings = AgentSettings(
             model=ScriptedModel(self.answer),
             budget=options.budget,
             context=ContextSettings(strategy=options.strategy, recall=True),
@@ -179,7 +179,7 @@ class _DemoRun:
         )
         config = SessionConfig(cwd=workspace.directory, settings=settings, store=options.store)
         self.session = AgentSession.create(config)
-        self.witness = Witness(options.budget, self.session, show.show_pass)
+        self.witness = DemoWitness(options.budget, self.session, show.show_pass)
         show.begins(self.session, self.witness, options)
 
     async def task(self, number: int, task: Task) -> TaskResult:

@@ -1,7 +1,7 @@
 """The counts of a demo run, and its summary.
 
-`Witness` watches the demo's session; the model sees none of it. A fact that the model has seen before is still in view,
-or in the description of an evicted exploration, or the model reads it again or recalls it.
+`DemoWitness` watches the demo's session; the model sees none of it. A fact that the model has seen before is still in
+view, or in the description of an evicted exploration, or the model reads it again or recalls it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Counts:
     described: int = 0
 
 
-class Witness(scripted.Witness):
+class DemoWitness(scripted.RequestWitness):
     """Watches the requests of a run, and listens to the session that they come from.
 
     Attributes:

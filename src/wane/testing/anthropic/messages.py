@@ -11,7 +11,7 @@ from wane.core.items import Kind
 from wane.testing.anthropic.rules import THINKING, Block, begins_turn, blocks_of, check_request, extra_input
 from wane.testing.preserved import Prefix
 from wane.testing.request import Message, Part, Request, compact
-from wane.testing.wire import Provider, Refused, ServerSentEvent, content_parts, content_text, pieces, token_of
+from wane.testing.wire import Provider, Refused, ScriptedEvent, content_parts, content_text, pieces, token_of
 
 if TYPE_CHECKING:
     from wane.testing.script import Reply, Usage
@@ -77,7 +77,7 @@ class Anthropic(Provider):
         content = [_with_parsed_input(block) for block in _content(request, reply)]
         return {**_head(request, reply, usage, usage.output), "content": content, "stop_reason": _stop(reply)}
 
-    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ServerSentEvent]:
+    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ScriptedEvent]:
         reply = _add_thinking(request, reply)
         start = {**_head(request, reply, usage, output=1), "content": [], "stop_reason": None}
         yield _event("message_start", message=start)
@@ -96,8 +96,8 @@ class Anthropic(Provider):
         kind = _ERRORS.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": None}
 
-    def error_event(self, status: int, message: str) -> ServerSentEvent:
-        return ServerSentEvent(self.error(status, message), "error")
+    def error_event(self, status: int, message: str) -> ScriptedEvent:
+        return ScriptedEvent(self.error(status, message), "error")
 
     def too_long(self, tokens: int, limit: int) -> Refused:
         return Refused(f"prompt is too long: {tokens} tokens > {limit} maximum")
@@ -181,8 +181,8 @@ def _split_block(block: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[s
             return {**block, "input": {}}, deltas
 
 
-def _event(kind: str, **data: Any) -> ServerSentEvent:
-    return ServerSentEvent({"type": kind, **data}, kind)
+def _event(kind: str, **data: Any) -> ScriptedEvent:
+    return ScriptedEvent({"type": kind, **data}, kind)
 
 
 def _stop(reply: Reply) -> str:

@@ -9,7 +9,7 @@ from wane.core.items import Kind
 from wane.formats.vocabulary import CHAT
 from wane.testing.openai.base import SHARED, OpenAI, check_contents, empty_array, invalid_value, kind_of, require
 from wane.testing.request import Message, Part, Request
-from wane.testing.wire import CREATED, Refused, ServerSentEvent, content_parts, content_text, pieces, token_of
+from wane.testing.wire import CREATED, Refused, ScriptedEvent, content_parts, content_text, pieces, token_of
 
 if TYPE_CHECKING:
     from wane.testing.script import Call, Reply, Usage
@@ -57,18 +57,16 @@ class OpenAIChat(OpenAI):
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
         return {**_head(request, reply, "chat.completion"), "choices": [choice], "usage": _usage(reply, usage)}
 
-    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ServerSentEvent]:
+    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ScriptedEvent]:
         head = _head(request, reply, "chat.completion.chunk")
         wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
         blank = {"usage": None} if wants_usage else {}
         for delta in _deltas(request, reply):
-            yield ServerSentEvent({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}], **blank})
-        yield ServerSentEvent(
-            {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(reply)}], **blank}
-        )
+            yield ScriptedEvent({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}], **blank})
+        yield ScriptedEvent({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(reply)}], **blank})
         if wants_usage:
-            yield ServerSentEvent({**head, "choices": [], "usage": _usage(reply, usage)})
-        yield ServerSentEvent("[DONE]")
+            yield ScriptedEvent({**head, "choices": [], "usage": _usage(reply, usage)})
+        yield ScriptedEvent("[DONE]")
 
 
 def _message(index: int, message: Mapping[str, Any]) -> Message:

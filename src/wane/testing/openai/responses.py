@@ -28,7 +28,7 @@ from wane.testing.request import Message, Part, Request, compact, count_chars
 from wane.testing.wire import (
     CREATED,
     Refused,
-    ServerSentEvent,
+    ScriptedEvent,
     canonical,
     check_fields,
     content_parts,
@@ -137,7 +137,7 @@ class OpenAIResponses(OpenAI):
         response = {**_response(request, reply), "status": "completed", "output": _output(request, reply)}
         return response | {"usage": _usage(reply, usage)}
 
-    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ServerSentEvent]:
+    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ScriptedEvent]:
         begun = {**_response(request, reply), "status": "in_progress", "output": [], "usage": None}
         done = self.answer(request, reply, usage)
         events: list[_NamedEvent] = [
@@ -147,11 +147,11 @@ class OpenAIResponses(OpenAI):
             ("response.completed", {"response": done}),
         ]
         for number, (name, data) in enumerate(events):
-            yield ServerSentEvent({"type": name, "sequence_number": number, **data}, name)
+            yield ScriptedEvent({"type": name, "sequence_number": number, **data}, name)
 
-    def error_event(self, status: int, message: str) -> ServerSentEvent:
+    def error_event(self, status: int, message: str) -> ScriptedEvent:
         error = self.error(status, message)["error"]
-        return ServerSentEvent({"type": "error", "code": error["type"], "message": message, "param": None}, "error")
+        return ScriptedEvent({"type": "error", "code": error["type"], "message": message, "param": None}, "error")
 
     def count(self, request: Request) -> dict[str, Any]:
         return {"object": "response.input_tokens", **super().count(request)}

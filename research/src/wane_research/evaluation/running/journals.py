@@ -11,7 +11,7 @@ from typing import Final
 from wane.account import Account
 from wane.conversation.calls import normalise_arguments
 from wane.core import DELIMITER, RECALL, Kind
-from wane.core.delimiter import Protocol
+from wane.core.delimiter import DelimiterProtocol
 from wane.core.errors import WaneError
 from wane.journal import UsageRecord, model_calls, read
 from wane.lab.readers.journal import session_of
@@ -58,7 +58,7 @@ def explored_first(work: Sequence[ToolUse]) -> int:
 
 def unended_episodes(session: RecordedSession) -> set[str]:
     """Return the names of the episodes that the model began and did not end: at most one, as it has one at a time."""
-    protocol = Protocol()
+    protocol = DelimiterProtocol()
     for part in session.parts:
         if part.kind is Kind.CALL and part.tool == DELIMITER:
             protocol.judge(part.arguments)

@@ -19,7 +19,7 @@ from wane.journal.titles import better_title
 from wane.lab.readers.building.blocks import Content, keeps_text, part_of_size
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import first_words, sound
-from wane.lab.session import Compaction, Eviction, ModelCall, RecordedRequest, RecordedSession, Usage
+from wane.lab.session import CallUsage, Compaction, ModelCall, RecordedEviction, RecordedRequest, RecordedSession
 
 # Python 3.11 takes five times as long to look up a member of an enumeration as a name.
 _CALL: Final = Kind.CALL
@@ -105,7 +105,7 @@ class SessionBuilder:
         self,
         parts: Sequence[Part],
         *,
-        usage: Usage | None = None,
+        usage: CallUsage | None = None,
         at: float | None = None,
         model: str | None = None,
         line: int | None = None,
@@ -113,7 +113,7 @@ class SessionBuilder:
         cost: float | None = None,
         assumed: str = "",
         id: str = "",  # noqa: A002 - the field's word
-        samplings: Sequence[tuple[str | None, Usage]] = (),
+        samplings: Sequence[tuple[str | None, CallUsage]] = (),
         request: RecordedRequest | None = None,
         further: bool = False,
     ) -> None:
@@ -162,11 +162,11 @@ class SessionBuilder:
         )
 
     def eviction(self, removed: Sequence[int], client: str, *, at: float | None = None) -> None:
-        """Note that a client evicted parts from its view here, given by their indexes; see `Eviction`."""
+        """Note that a client evicted parts from its view here, given by their indexes; see `RecordedEviction`."""
         freed = sum(self._session.parts[index].tokens(chars) for index in removed)
         before = self.context or 0
         self._session.evictions.append(
-            Eviction(self.position, tuple(removed), before, max(0, before - freed), at, client=client)
+            RecordedEviction(self.position, tuple(removed), before, max(0, before - freed), at, client=client)
         )
 
     def aside(self, call: ModelCall) -> None:

@@ -9,7 +9,7 @@ from itertools import pairwise, takewhile
 from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.formats.base import Part
-from wane.lab.session import Eviction, ModelCall, Problem, RecordedSession
+from wane.lab.session import ModelCall, Problem, RecordedEviction, RecordedSession
 
 
 def join(sessions: Sequence[RecordedSession], name: str) -> RecordedSession:
@@ -129,7 +129,7 @@ def _shift_calls(calls: Iterable[ModelCall], positions: Sequence[int]) -> list[M
     return [replace(call, first=positions[call.first], stop=positions[call.stop]) for call in calls]
 
 
-def _shift_eviction(eviction: Eviction, positions: Sequence[int], skipped: set[int]) -> Eviction:
+def _shift_eviction(eviction: RecordedEviction, positions: Sequence[int], skipped: set[int]) -> RecordedEviction:
     def shift_removed(removed: Sequence[int]) -> tuple[int, ...]:
         return tuple(positions[index] for index in removed if index not in skipped)
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from wane.formats.values import raw_text
 from wane.journal.titles import HEADING_MARKS
-from wane.lab.session import Usage
+from wane.lab.session import CallUsage
 
 _MILLISECONDS_FROM: Final = 1e11  # as seconds this would be in the year 5138
 _TOO_MANY: Final = 10**15  # tokens, seconds or milliseconds; no sound recording has so many
@@ -92,7 +92,7 @@ def usage_of(
     output: object = None,
     reasoning: object = None,
     apart: bool = False,
-) -> Usage | None:
+) -> CallUsage | None:
     """Return the usage of a model call from recorded figures; None if there was no input.
 
     Args:
@@ -115,7 +115,7 @@ def usage_of(
     if reasoning and generated is not None:
         generated += count(reasoning) or 0
     within_hour = min(count(hour) or 0, stored) if hour else 0
-    return Usage(total - cached - stored, cached, stored, generated, within_hour)
+    return CallUsage(total - cached - stored, cached, stored, generated, within_hour)
 
 
 def seconds(value: object) -> float | None:

@@ -13,7 +13,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems, name_abandoned, path_to
 from wane.lab.readers.claude_code.entries import ANSWER, LINK, USER, TranscriptLine, What
 from wane.lab.readers.claude_code.requests import RequestLog
-from wane.lab.session import ModelCall, RecordedSession, Usage
+from wane.lab.session import CallUsage, ModelCall, RecordedSession
 
 _SAID: Final = frozenset({What.USER, What.ANSWER, What.SUMMARY, What.BOUNDARY})
 _CALL: Final = Kind.CALL
@@ -182,9 +182,9 @@ def _answer_of(lines: Sequence[TranscriptLine]) -> Answer:
     return answer
 
 
-def _usage(lines: Sequence[TranscriptLine], parts: Sequence[Part]) -> Usage | None:
+def _usage(lines: Sequence[TranscriptLine], parts: Sequence[Part]) -> CallUsage | None:
     """Return the usage of a model call. Each of its lines repeats it, and the output may grow from line to line."""
-    usage: Usage | None = None
+    usage: CallUsage | None = None
     finished = False
     for entry in lines:
         finished = finished or entry.finished

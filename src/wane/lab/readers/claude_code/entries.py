@@ -14,7 +14,7 @@ from wane.formats.usage import request_iteration
 from wane.formats.values import objects_in
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.values import count, items, mapping, seconds, text, usage_of
-from wane.lab.session import Usage
+from wane.lab.session import CallUsage
 from wane.prices import SEARCH_FEE, tier_in
 from wane.rewrites import explain_reported
 
@@ -110,8 +110,8 @@ class TranscriptLine:
     parts: Sequence[Part] = ()
     message_id = ""
     answer: Answer | None = None
-    usage: Usage | None = None
-    samplings: Sequence[tuple[str | None, Usage]] = ()
+    usage: CallUsage | None = None
+    samplings: Sequence[tuple[str | None, CallUsage]] = ()
     finished = False
     model: str | None = None
     version = ""
@@ -139,11 +139,11 @@ class UsageReader:
 
     def __init__(self) -> None:
         self._reported: tuple[Mapping[str, Any], Mapping[str, Any]] = {}, {}
-        self._usages: tuple[Usage | None, list[tuple[str | None, Usage]]] = None, []
+        self._usages: tuple[CallUsage | None, list[tuple[str | None, CallUsage]]] = None, []
 
     def read(
         self, data: Mapping[str, Any], diagnostics: Mapping[str, Any]
-    ) -> tuple[Usage | None, list[tuple[str | None, Usage]]]:
+    ) -> tuple[CallUsage | None, list[tuple[str | None, CallUsage]]]:
         """Return what `_usages` returns."""
         if self._reported != (data, diagnostics):
             self._reported, self._usages = (data, diagnostics), _usages(data, diagnostics)
@@ -262,14 +262,14 @@ def _result(block: Mapping[str, Any]) -> Part:
 
 def _usages(
     data: Mapping[str, Any], diagnostics: Mapping[str, Any]
-) -> tuple[Usage | None, list[tuple[str | None, Usage]]]:
+) -> tuple[CallUsage | None, list[tuple[str | None, CallUsage]]]:
     """Return the usage of the pass that read the request, with all its model's output, and what else was sampled."""
     tier, iterations = tier_in(data), objects_in(data.get("iterations"))
     first = request_iteration(iterations) if len(iterations) > 1 else None
     usage = _usage(data if first is None else {**first, "output_tokens": data.get("output_tokens")})
     if usage is None:
         return None, []
-    samplings: list[tuple[str | None, Usage]] = []
+    samplings: list[tuple[str | None, CallUsage]] = []
     for iteration in iterations if first is not None else []:
         sampled = None if iteration is first else _usage(iteration)
         if sampled is not None:
@@ -281,11 +281,11 @@ def _usages(
     if tier or miss or fees:
         # Spelled out: `replace` takes four times as long, and each call has a usage.
         tokens = usage.input, usage.cache_read, usage.cache_write, usage.output, usage.cache_write_hour
-        usage = Usage(*tokens, tier, explain_reported(miss) if miss else None, fees)
+        usage = CallUsage(*tokens, tier, explain_reported(miss) if miss else None, fees)
     return usage, samplings
 
 
-def _usage(data: Mapping[str, Any]) -> Usage | None:
+def _usage(data: Mapping[str, Any]) -> CallUsage | None:
     return usage_of(
         data.get("input_tokens"),
         read=data.get("cache_read_input_tokens"),

@@ -19,7 +19,7 @@ from typing import Any, Final
 from wane.core import chars
 from wane.formats.values import compact
 from wane.lab.readers.building.values import count, items, mapping, objects, text
-from wane.lab.session import ModelCall, RecordedRequest, RecordedSession, Usage
+from wane.lab.session import CallUsage, ModelCall, RecordedRequest, RecordedSession
 
 _UNCACHED: Final = frozenset({"betas", "max_tokens", "metadata", "stop_sequences", "temperature", "top_k", "top_p"})
 """Parameters on which no cache depends."""
@@ -122,6 +122,6 @@ def unlisted_calls(
                 rest = [left - counted for left, counted in zip(rest, tokens, strict=True)]
                 hour -= usage.cache_write_hour
         if min(rest) >= 0 and sum(rest[:3]) > 0:
-            usage = Usage(rest[0], rest[1], rest[2], rest[3], min(max(0, hour), rest[2]))
+            usage = CallUsage(rest[0], rest[1], rest[2], rest[3], min(max(0, hour), rest[2]))
             sums.append(ModelCall(0, 0, usage, at, model))
     return sums

@@ -35,11 +35,11 @@ from wane.proxy.wire.anthropic.reply import (
 from wane.proxy.wire.base import (
     AnsweredRound,
     Body,
+    ClientReply,
     Correction,
     Equipped,
     Message,
     OwnCall,
-    Reply,
     Round,
     Rounds,
     ViewMessage,
@@ -206,7 +206,7 @@ class AnthropicWire(Wire):
         thinking = body.get("thinking")
         return {"anthropic-beta": BINDING_BETA} if isinstance(thinking, dict) and "block_binding" in thinking else {}
 
-    def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
+    def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> ClientReply:
         rounds = Rounds(own, ("id", "model"), sums=sums)
         return StreamedMessage(rounds) if body.get("stream") is True else WholeMessage(rounds)
 

@@ -14,11 +14,11 @@ from wane.proxy import jsons
 from wane.proxy.wire.base import (
     AnsweredRound,
     Body,
+    ClientReply,
     Correction,
     Equipped,
     Message,
     OwnCall,
-    Reply,
     Round,
     Rounds,
     ViewMessage,
@@ -143,7 +143,7 @@ class OpenAIChatWire(OpenAIWire):
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
         return tuple({"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers)
 
-    def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
+    def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> ClientReply:
         rounds = Rounds(own, ("id", "created", "model"), sums=sums)
         if not body.get("stream"):
             return WholeChat(rounds)

@@ -22,11 +22,11 @@ from wane.proxy import jsons
 from wane.proxy.wire.base import (
     AnsweredRound,
     Body,
+    ClientReply,
     Correction,
     Equipped,
     Message,
     OwnCall,
-    Reply,
     Round,
     Rounds,
     ViewMessage,
@@ -218,7 +218,7 @@ class GeminiWire(Wire):
         )
         return partial(_skip_signatures, refused)
 
-    def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
+    def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> ClientReply:
         rounds = Rounds(own, ("responseId", "modelVersion"), sums=sums)
         if not body.get("stream"):
             return WholeContents(rounds)

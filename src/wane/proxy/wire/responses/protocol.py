@@ -11,7 +11,7 @@ from wane.formats.base import WritingFormat, order_of
 from wane.formats.openai_responses import OpenAIResponsesFormat, group, part_of, persons_texts
 from wane.formats.roles import mend_own_items
 from wane.proxy import jsons
-from wane.proxy.wire.base import AnsweredRound, Body, Equipped, Message, OwnCall, Reply, Round, ViewMessage
+from wane.proxy.wire.base import AnsweredRound, Body, ClientReply, Equipped, Message, OwnCall, Round, ViewMessage
 from wane.proxy.wire.blocks import Block, BlockReader, expand_message
 from wane.proxy.wire.openai import OpenAIWire, without_markers
 from wane.proxy.wire.responses.reply import (
@@ -154,7 +154,7 @@ class OpenAIResponsesWire(OpenAIWire):
             {"items": [{"type": "function_call_output", "call_id": call.id, "output": text}]} for call, text in answers
         )
 
-    def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
+    def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> ClientReply:
         rounds = ResponseRounds(body, own, sums=sums)
         return StreamedResponse(rounds) if body.get("stream") else WholeResponse(rounds)
 
