@@ -28,10 +28,10 @@ from wane.journal import SessionStore, read, sent_requests
 from wane.prices import TokenUsage
 from wane.proxy import jsons
 from wane.proxy.server.exchange import Exchange
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import Round
+from wane.proxy.wire.anthropic.anthropic_wire import AnthropicWire
+from wane.proxy.wire.wire import Round
 
 MODES = ("none", "digests", "whole")
 

@@ -23,7 +23,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.terminal_theme import MONOKAI
 
-from wane.cli.demo.show import LiveShow
+from wane.cli.demo.live_show import LiveShow
 from wane.journal import SessionStore
 from wane.scripted.demo.play import DemoOptions, play
 

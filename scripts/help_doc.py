@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from generated import write_or_check
-from wane.cli.flags import VERSION
+from wane.cli.command_registry import AGENT, RESEARCH, find_commands
 from wane.cli.parser import Command, is_literal, paragraphs
-from wane.cli.registry import AGENT, RESEARCH, find_commands
+from wane.cli.shared_flags import VERSION
 from wane.flags import Flag
 
 MADE: Final = "<!-- Made by scripts/help_doc.py from the help texts; run `make docs` to update it. -->\n"

@@ -12,7 +12,7 @@ import wane
 from wane.budgets import TunedBudget, choose_budget, is_auto
 from wane.conversation.events import BudgetChosen, Event
 from wane.core.errors import ConfigError
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.formats.openai import OpenAIFormat
 from wane.prices import price_step, window_of
 from wane.tuned import read_tuned, save_tuned

@@ -72,7 +72,7 @@ PARTICIPLES_BESIDE = 24
 """Functions named by a participle alone in tests, research, benchmarks and scripts."""
 
 CLASS_NAMES_TWICE = 4
-FILE_NAMES_TWICE = 44
+FILE_NAMES_TWICE = 6
 
 FILES_ENTERED = {
     "a message of the user is appended": 16,

@@ -17,7 +17,7 @@ from wane.conversation.engine import Engine
 from wane.core import EpisodeType, Mark, Pinned, Policy
 from wane.core.errors import JournalError
 from wane.formats import get_format
-from wane.formats.base import Transcript
+from wane.formats.message_format import Transcript
 from wane.formats.openai import OpenAIFormat
 from wane.journal import (
     ConfigRecord,
@@ -31,7 +31,7 @@ from wane.journal import (
     read,
 )
 from wane.rebuilding import Rebuilt, rebuild
-from wane.strategies.base import Annotate, Fitted
+from wane.strategies.strategy import Annotate, Fitted
 
 Message = dict[str, Any]
 

@@ -15,7 +15,7 @@ from tests.strategies import sessions
 from wane import ContextWindow, Episode, Policy
 from wane.core import RECALL
 from wane.formats import Transcript, get_format
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.recall import RECALL_SCHEMA, Archive, answer, page_size
 
 Message = dict[str, Any]

@@ -12,7 +12,7 @@ from tomllib import loads
 import pytest
 
 from tests.cli.conftest import Run, plain_surroundings, run
-from wane.cli.registry import COMMANDS
+from wane.cli.command_registry import COMMANDS
 from wane.lab.columns import COLUMNS, SWEPT
 from wane.pages import KIT, Dress
 from wane.rewrites import Cause

@@ -14,11 +14,11 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from sessions import Session
-from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions, TreatmentOptions
-from wane.cli.proxy.options import proxy_options
+from wane.cli.proxy.proxy_commands import ContextOptions, ProxyCommandOptions, TreatmentOptions
+from wane.cli.proxy.proxy_options import proxy_options
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.server import app
-from wane.proxy.server.run import in_thread
+from wane.proxy.server.running import in_thread
 from wane.testing import Reply, ScriptedServer
 
 REQUESTS = 12

@@ -23,9 +23,9 @@ from rich.table import Table
 
 from sessions import Session
 from wane.proxy.server.exchange import Exchange
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store import open_store
-from wane.proxy.wire.anthropic.protocol import AnthropicWire
+from wane.proxy.wire.anthropic.anthropic_wire import AnthropicWire
 
 FEW, MANY = 10, 400
 ALIKE_FEW, ALIKE_MANY = 12, 480

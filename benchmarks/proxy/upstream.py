@@ -21,8 +21,8 @@ from typing import Final
 from sessions import ARGUMENTS, SHAPES
 from wane.testing.anthropic import Anthropic
 from wane.testing.openai import OpenAIChat, OpenAIResponses
-from wane.testing.request import Request
 from wane.testing.script import Call, Reply, Usage
+from wane.testing.sent_request import Request
 from wane.testing.wire import Provider, ScriptedEvent
 
 # Placeholders of the prepared replies: for the time, for the call's id, and for the tokens of the request.

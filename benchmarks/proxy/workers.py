@@ -38,9 +38,9 @@ from run import check, cpu, ms, parties
 from sessions import ARGUMENTS, SHAPES, Session
 from wane.formats.anthropic import AnthropicFormat
 from wane.journal import REPLY_NOTE, MessageRecord, NoteRecord
-from wane.proxy.sessions.messages import reply_of, shape_of
+from wane.proxy.sessions.client_messages import reply_of, shape_of
 from wane.proxy.store import open_store
-from wane.proxy.store.base import Store
+from wane.proxy.store.stores import Store
 
 WIRE, TOKENS = "anthropic", 20_000
 RATE = 20.0  # clients that begin in a second; and, if paced, requests of all clients together

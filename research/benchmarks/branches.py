@@ -20,13 +20,13 @@ from statistics import fmean
 
 from frame import parser, recorded_sessions, table_head, table_row
 from wane.core import EpisodeType, Item, Kind, Policy
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.lab.counting import Material, count
+from wane.lab.recorded_session import RecordedSession
 from wane.lab.rereads import Rereads, rereads
-from wane.lab.session import RecordedSession
-from wane.strategies.base import StrategySettings
 from wane.strategies.host import HostScope
-from wane.strategies.window import WindowStrategy
+from wane.strategies.strategy import StrategySettings
+from wane.strategies.window_strategy import WindowStrategy
 from wane.tools.calls import judge_call
 
 BUDGETS = (80_000, 120_000)

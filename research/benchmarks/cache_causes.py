@@ -12,7 +12,7 @@ from collections import Counter
 
 from frame import parser_of_sessions
 from wane.caches import SKILL_LOADED, UNSURE, breaks_cache, dates_prompt
-from wane.lab.cache.rewrites import Requests, examine
+from wane.lab.cache.paid_again import Requests, examine
 from wane.lab.readers import gather
 from wane.rewrites import SMALLEST, Cause
 

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from frame import parser_of_sessions, print_table, recorded_sessions
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 from wane_research.validation import Validation, validate
 
 COLUMNS = (

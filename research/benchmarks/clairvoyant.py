@@ -24,11 +24,11 @@ from typing import Literal
 
 from frame import OwnJob
 from wane.core import Added, Item
-from wane.formats.base import Part
-from wane.lab.loss.index import NONE, Index
-from wane.lab.replaying.replay import Subject
-from wane.strategies.base import Fitted, Strategy, StrategySettings
-from wane.strategies.window import WindowStrategy
+from wane.formats.message_format import Part
+from wane.lab.loss.need_index import NONE, Index
+from wane.lab.replaying.strategy_replay import Subject
+from wane.strategies.strategy import Fitted, Strategy, StrategySettings
+from wane.strategies.window_strategy import WindowStrategy
 
 Grain = Literal["episode", "call"]
 Rank = Literal["latest", "fewest", "oldest"]

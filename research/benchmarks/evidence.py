@@ -19,9 +19,9 @@ from wane import Policy
 from wane.core import Item
 from wane.lab.cache.prefix import common_prefix
 from wane.lab.counting import count
-from wane.lab.session import RecordedSession
-from wane.strategies.base import Slot, Strategy, StrategySettings, SummaryNeeded
+from wane.lab.recorded_session import RecordedSession
 from wane.strategies.registry import get_strategy
+from wane.strategies.strategy import Slot, Strategy, StrategySettings, SummaryNeeded
 from wane_research.bench.figures import Evidence
 
 TARGET = 30_000  # tokens that ctxkernel aims at by default: 15 % of a window of 200,000

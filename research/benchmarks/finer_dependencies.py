@@ -25,13 +25,13 @@ from paired import Curve, Figures, at_views, curves_of, gap, interval, points
 from policy import PRICES, count_sessions, fitting, sets
 from wane import Policy
 from wane.core import Added, ContextWindow, EpisodeType, Item, Kind, Mark
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.inference import Annotator, EpisodeBounds
-from wane.lab.loss.index import NONE
-from wane.lab.replaying.engine import Job
-from wane.lab.replaying.replay import Pricing, Subject
-from wane.strategies.base import Strategy, StrategySettings
-from wane.strategies.window import WindowStrategy
+from wane.lab.loss.need_index import NONE
+from wane.lab.replaying.jobs import Job
+from wane.lab.replaying.strategy_replay import Pricing, Subject
+from wane.strategies.strategy import Strategy, StrategySettings
+from wane.strategies.window_strategy import WindowStrategy
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
 

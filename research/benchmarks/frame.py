@@ -10,10 +10,10 @@ from pathlib import Path
 
 from wane.core.errors import WaneError
 from wane.lab.readers import read_session
-from wane.lab.replaying.engine import Job
-from wane.lab.replaying.replay import Replay, Subject, replay
-from wane.lab.session import RecordedSession
-from wane.strategies.base import Strategy, StrategySettings
+from wane.lab.recorded_session import RecordedSession
+from wane.lab.replaying.jobs import Job
+from wane.lab.replaying.strategy_replay import Replay, Subject, replay
+from wane.strategies.strategy import Strategy, StrategySettings
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:

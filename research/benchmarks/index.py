@@ -28,11 +28,11 @@ from policy import (
     sets,
 )
 from wane import Policy
-from wane.lab.replaying.engine import Job
-from wane.lab.replaying.replay import Pricing, Subject
-from wane.strategies.base import Strategy, StrategySettings
+from wane.lab.replaying.jobs import Job
+from wane.lab.replaying.strategy_replay import Pricing, Subject
 from wane.strategies.evicted import Evicted, IndexLine
-from wane.strategies.window import WindowStrategy
+from wane.strategies.strategy import Strategy, StrategySettings
+from wane.strategies.window_strategy import WindowStrategy
 
 SHARES = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05)
 RIVALS = ("truncate", "compact")

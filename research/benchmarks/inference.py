@@ -14,7 +14,7 @@ from wane.core.policy import MAX_BUDGET
 from wane.inference import Annotator
 from wane.lab.counting import count
 from wane.lab.readers import join
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 
 GROUPS = {"claude-code": "Claude Code", "codex": "Codex", "pi": "pi"}
 

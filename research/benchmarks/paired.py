@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from wane import Policy
 from wane.core.policy import GUARD
-from wane.lab.figures import Totals
-from wane.lab.replaying.engine import Job, Processes
-from wane.lab.replaying.replay import Subject
+from wane.lab.replay_figures import Totals
+from wane.lab.replaying.jobs import Job, Processes
+from wane.lab.replaying.strategy_replay import Subject
 
 W = TypeVar("W", bound=Hashable)
 

@@ -23,10 +23,10 @@ from wane.core import ContextWindow, EpisodeType, Item, Kind, Mark
 from wane.core.policy import MAX_BUDGET
 from wane.inference import Annotator, EpisodeBounds
 from wane.lab.counting import count
-from wane.lab.replaying.engine import Job
-from wane.lab.replaying.replay import Pricing, Subject
-from wane.strategies.base import Strategy, StrategySettings
-from wane.strategies.window import WindowStrategy
+from wane.lab.replaying.jobs import Job
+from wane.lab.replaying.strategy_replay import Pricing, Subject
+from wane.strategies.strategy import Strategy, StrategySettings
+from wane.strategies.window_strategy import WindowStrategy
 from wane.tools.judgement import Judgement
 from wane.tools.plans import IN_PROGRESS, AgentPlan
 

@@ -20,19 +20,21 @@ from clairvoyant import Bound, BoundJob
 from frame import parser_of_folder, print_table, recorded_sessions, table_head, table_row
 from wane import Policy
 from wane.lab.counting import count
-from wane.lab.figures import Totals
 from wane.lab.readers import join
-from wane.lab.replaying.engine import Job, Processes
+from wane.lab.replay_figures import Totals
+from wane.lab.replaying.jobs import Job, Processes
 from wane.lab.replaying.over import REASONS
-from wane.lab.replaying.replay import Pricing, Subject
-from wane.strategies.base import StrategySettings
+from wane.lab.replaying.strategy_replay import Pricing, Subject
+from wane.strategies.strategy import StrategySettings
 
 BUDGETS = (50_000, 80_000, 120_000)
 PRICES = ("anthropic:claude-sonnet-4-5", "openai:gpt-5.2")
 LOW_WATERS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 GUARDS = (0.1, 0.2, 0.3, 0.5, 0.7)
 RIVALS = ("truncate", "compact", "clear-tools")
-UNINDEXED = Policy(index_share=0)  # an order is judged by what it keeps, so nothing here leaves an index (index.py)
+UNINDEXED = Policy(
+    index_share=0
+)  # an order is judged by what it keeps, so nothing here leaves an index (`core/index.py`)
 
 HARNESS = "ohmyposh"
 """Sessions with this name hold much text that the harness put into the user's role, so they are a set of their own."""

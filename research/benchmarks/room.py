@@ -21,9 +21,9 @@ from clairvoyant import Bound, BoundJob
 from frame import parser_of_sessions, print_table, recorded_sessions
 from wane import Policy
 from wane.lab.counting import count
-from wane.lab.replaying.engine import Job
-from wane.lab.replaying.replay import Pricing, Subject
-from wane.strategies.base import StrategySettings
+from wane.lab.replaying.jobs import Job
+from wane.lab.replaying.strategy_replay import Pricing, Subject
+from wane.strategies.strategy import StrategySettings
 from wane_research.bench.running import code_digest
 
 BUDGETS = (30_000, 50_000, 80_000, 120_000)

@@ -18,10 +18,10 @@ from frame import parser_of_sessions, print_table, recorded_sessions
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.core import Item, Kind, chars
-from wane.formats.base import Part, TurnReader, order_of, speaker_of
+from wane.formats.message_format import Part, TurnReader, order_of, speaker_of
 from wane.formats.roles import Order, join_neighbours
 from wane.lab.counting import Material, count
-from wane.strategies.base import Fitted
+from wane.strategies.strategy import Fitted
 
 BUDGETS = (80_000, 50_000, 20_000)
 SEPARATOR = chars("\n\n")

@@ -16,7 +16,7 @@ from wane.conversation.engine import Engine
 from wane.conversation.thrashing import Thrashing
 from wane.core import Room
 from wane.lab.counting import Material, count
-from wane.strategies.base import Fitted
+from wane.strategies.strategy import Fitted
 
 BUDGETS = (80_000, 50_000, 20_000)
 

@@ -29,9 +29,9 @@ from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.core import DELIMITER, ContextWindow, Episode, EpisodeType, parse_budget
 from wane.lab.counting import Material, count
-from wane.lab.loss.index import Files
-from wane.scripted.calls import act, edit, end, explore, read, shell
+from wane.lab.loss.need_index import Files
 from wane.scripted.demo.model import ScriptedModel
+from wane.scripted.model_calls import act, edit, end, explore, read, shell
 from wane.scripted.repository import python_for_commands
 from wane.scripted.sight import Heard
 from wane.scripted.witness import RequestWitness, Tally

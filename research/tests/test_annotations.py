@@ -10,7 +10,7 @@ import pytest
 
 from tests.lab.tales import Tale
 from wane.core import Level
-from wane.lab.session import Compaction, EvictionStep, RecordedEviction
+from wane.lab.recorded_session import Compaction, EvictionStep, RecordedEviction
 from wane_research.annotations import Annotations, annotations_of, read_again
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from branches import Exchange, Shared, alike
 from wane.core import Item, Kind
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 
 LINE = 40
 """Tokens of a result."""

@@ -9,9 +9,9 @@ import pytest
 from finer_dependencies import Declared, DeclaredJob, Edges, bursts, mistaken
 from tests.lab.tales import AUTOMATIC, Tale
 from wane import Policy
-from wane.lab.replaying.replay import Subject
-from wane.strategies.base import StrategySettings
-from wane.strategies.window import WindowStrategy
+from wane.lab.replaying.strategy_replay import Subject
+from wane.strategies.strategy import StrategySettings
+from wane.strategies.window_strategy import WindowStrategy
 
 POLICY = Policy(low_water=0.1, guard=0.0, index_share=0)
 

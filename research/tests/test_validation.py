@@ -8,10 +8,10 @@ import pytest
 from wane.caches import CacheRules
 from wane.core import Kind
 from wane.core.errors import ConfigError
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.lab.readers import read_session
+from wane.lab.recorded_session import CallUsage, Compaction, ModelCall, RecordedEviction, RecordedSession
 from wane.lab.replaying.recorded import RecordedViews
-from wane.lab.session import CallUsage, Compaction, ModelCall, RecordedEviction, RecordedSession
 from wane_research.validation import Validation, ValidationRow, drops_reasoning, validate
 
 RULES = CacheRules("test", minimum=100, lifetime=300, breakpoints=4, charges_writes=True)

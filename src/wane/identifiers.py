@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from wane.core import Kind
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 
 SHORTEST: Final = 8
 """Characters of the shortest identifier."""

@@ -31,10 +31,10 @@ from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import read_tool_classes
 from wane.counters import get_counter
 from wane.formats import Part, StoredFormat, Transcript, detect_format, get_format
-from wane.formats.base import check_message
-from wane.formats.values import check_each
+from wane.formats.fields import check_each
+from wane.formats.message_format import check_message
 from wane.formats.vocabulary import as_data
-from wane.strategies.base import AnnotateChoice, Fitted, Slot, choose_annotator
+from wane.strategies.strategy import AnnotateChoice, Fitted, Slot, choose_annotator
 
 
 @dataclass(frozen=True, slots=True)

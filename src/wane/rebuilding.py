@@ -13,8 +13,8 @@ from typing import Any
 from wane.conversation.adapter import Adapter
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
+from wane.conversation.from_records import follow_records
 from wane.conversation.history import MessageHistory
-from wane.conversation.recorded import follow_records
 from wane.core import ContextWindow, Counter, Episode, Item, Pinned, chars
 from wane.core.errors import ConfigError, JournalError
 from wane.formats import Part, StoredFormat, Transcript

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from wane.core import RECALL, ContextWindow, Episode, Kind
 from wane.core.errors import UnknownEpisodeError
-from wane.formats.base import Part, readable
+from wane.formats.message_format import Part, readable
 from wane.search import MOST_IN_A_TEXT, SearchResult, TextMatches, search
 
 RECALL_SCHEMA: Final[dict[str, Any]] = {

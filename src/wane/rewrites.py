@@ -1,7 +1,7 @@
 """Why a provider's cached prefix was paid again: the causes, and how they are known.
 
 Wane's proxy compares requests (`wane.proxy.sessions.caching`). From a recording alone, a cause can only be inferred
-(`wane.lab.cache.rewrites`).
+(`wane.lab.cache.paid_again`).
 """
 
 from __future__ import annotations

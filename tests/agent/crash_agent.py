@@ -17,7 +17,7 @@ from wane.agent.config import AgentSettings
 from wane.agent.session import AgentSession, SessionConfig
 from wane.core.errors import SessionNotFoundError
 from wane.journal import SessionStore
-from wane.testing.models import openai_chat_model
+from wane.testing.connected_models import openai_chat_model
 
 BUDGET = 6_000
 

@@ -25,7 +25,7 @@ from pydantic_ai.usage import RequestUsage
 from tests.marks import first_quick
 from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.testing import Kind, Message, Part, Reply, Request, Script, ScriptedServer, Usage
-from wane.testing.request import compact, count_chars
+from wane.testing.sent_request import compact, count_chars
 from wane.testing.wire import pieces
 
 APIS = ("openai_model", "openai_responses_model", "anthropic_model")

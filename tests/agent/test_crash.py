@@ -27,7 +27,7 @@ from tests.marks import first_quick
 from wane.agent.session import AgentSession
 from wane.core import ContextWindow
 from wane.core.errors import SessionNotFoundError
-from wane.formats.base import Transcript
+from wane.formats.message_format import Transcript
 from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.journal import (
     ConfigRecord,

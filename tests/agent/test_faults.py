@@ -24,7 +24,6 @@ from tests.agent.conftest import config, dump_messages
 from tests.agent.provider import serve
 from tests.agent.work import Work, read_long, working
 from tests.marks import cross_quick, first_quick
-from wane.agent.events import Outcome, SessionEvent, TurnResult, Waiting, Warned, event_json
 from wane.agent.faults import (
     LONGEST_WAIT,
     OUTAGES,
@@ -37,6 +36,7 @@ from wane.agent.faults import (
 )
 from wane.agent.models import explain
 from wane.agent.session import AgentSession
+from wane.agent.turn_events import Outcome, SessionEvent, TurnResult, Waiting, Warned, event_json
 from wane.journal import UsageRecord
 from wane.testing import Break, Call, HttpError, Reply, ScriptedServer, Usage
 

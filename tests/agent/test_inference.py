@@ -9,7 +9,7 @@ import pytest
 from tests.agent.conftest import config, dump_messages
 from tests.agent.provider import Serve
 from tests.agent.work import task, working
-from wane.agent.events import event_json
+from wane.agent.turn_events import event_json
 from wane.cli.sessions.show import load_session, session_dict
 from wane.conversation.events import EpisodeOpened, PassRan
 from wane.journal import MessageRecord

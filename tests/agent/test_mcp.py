@@ -15,8 +15,8 @@ import pytest
 from tests.agent.provider import Serve
 from tests.agent.test_chat import Terminal, play, terminal
 from tests.agent.work import working
-from wane.agent.events import Warned
 from wane.agent.tools.mcp import Servers
+from wane.agent.turn_events import Warned
 from wane.cli.main import main
 from wane.core.errors import ConfigError
 from wane.testing import Call, Reply, ScriptedServer

@@ -10,7 +10,7 @@ from tests.agent.provider import Serve
 from tests.agent.work import working
 from wane.core import DELIMITER
 from wane.rebuilding import rebuild
-from wane.scripted.calls import read, shell, write
+from wane.scripted.model_calls import read, shell, write
 from wane.testing import Kind, Reply, Request
 
 PLAN = [read("a.txt"), read("a.txt"), write("b.txt", "b"), *[shell("true")] * 3, read("b.txt"), write("c.txt", "c")]

@@ -9,8 +9,8 @@ import pytest
 from tests.agent.provider import DIRECT, serve
 from tests.agent.work import Work, task, working
 from tests.marks import first_quick
-from wane.cli.commands import DeleteOptions
 from wane.cli.sessions.removing import delete_sessions
+from wane.cli.top_commands import DeleteOptions
 from wane.journal import SentRequest, sent_requests
 from wane.testing import HttpError, Reply
 

@@ -17,7 +17,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from wane.account import Account
-from wane.agent.messages import INTERRUPTED, answer_open_calls
+from wane.agent.prompts import INTERRUPTED, answer_open_calls
 from wane.agent.recorder import Recorder
 from wane.core.errors import JournalError
 from wane.formats.pydantic_ai import PydanticAIFormat

@@ -14,13 +14,13 @@ from tests.agent.conftest import git
 from tests.agent.provider import DIRECT, serve
 from tests.agent.test_git import status
 from tests.agent.work import working
+from wane.agent.approval.permission_rules import RememberedRules
 from wane.agent.approval.permissions import CANNOT_ASK, Approval, Effect, Permissions
-from wane.agent.approval.reading import Surroundings
-from wane.agent.approval.rules import RememberedRules
-from wane.agent.events import Warned
+from wane.agent.approval.readonly import Surroundings
 from wane.agent.repositories import RepositoryGuard, find_repository, holds_credential, quiet_environment
 from wane.agent.search_path import shield_path, users_environment
 from wane.agent.secrets import find_hidden
+from wane.agent.turn_events import Warned
 from wane.cli.chat.questions import question_lines
 from wane.testing import Reply
 

@@ -17,9 +17,9 @@ from tests.agent.conftest import config, dump_messages
 from tests.agent.provider import APIS, Serve, serve
 from tests.agent.work import Work, end, read_long, shell, start, task, working
 from tests.marks import first_quick
-from wane.agent.events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned, Warned, event_json
-from wane.agent.messages import INTERRUPTED
+from wane.agent.prompts import INTERRUPTED
 from wane.agent.session import AgentSession, Outcome, TurnResult
+from wane.agent.turn_events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned, Warned, event_json
 from wane.budgets import AutoBudget, TunedBudget
 from wane.conversation.events import BudgetChosen, PassRan
 from wane.core import Policy

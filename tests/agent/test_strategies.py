@@ -12,9 +12,9 @@ from tests.agent.clock import run_fast
 from tests.agent.provider import Serve, serve
 from tests.agent.work import end, start, working
 from tests.marks import cross_quick, first_quick
-from wane.agent.events import Waiting
 from wane.agent.options import Strategy
 from wane.agent.session import Outcome
+from wane.agent.turn_events import Waiting
 from wane.conversation.events import StrategyActed
 from wane.conversation.request import RECALL_ALONE
 from wane.core import Policy

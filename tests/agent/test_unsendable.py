@@ -9,8 +9,8 @@ import pytest
 from tests.agent.provider import APIS, serve
 from tests.agent.work import working
 from tests.marks import cross_quick
-from wane.agent.events import TextDelta, ToolCalled
 from wane.agent.session import Outcome
+from wane.agent.turn_events import TextDelta, ToolCalled
 from wane.cli.chat.narration import Narration
 from wane.formats.pydantic_ai import BEYOND_JSON
 from wane.testing import Call, Kind, Reply

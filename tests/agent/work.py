@@ -15,10 +15,10 @@ from pydantic_ai.capabilities import AbstractCapability
 from tests.agent.conftest import config
 from tests.agent.provider import Direct, Provider, Serve
 from wane.agent.approval.capability import Approvals
-from wane.agent.events import SessionEvent
 from wane.agent.sandbox.wall import Sandbox
 from wane.agent.session import AgentSession, SessionConfig, TurnResult
 from wane.agent.tools.toolset import coding_tools
+from wane.agent.turn_events import SessionEvent
 from wane.journal import Record, read
 from wane.testing import Call, Reply, Request, Script
 

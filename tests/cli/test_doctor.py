@@ -21,7 +21,7 @@ from tests.lab.test_report import Page
 from wane.testing import Reply, ScriptedServer, Usage
 
 if TYPE_CHECKING:
-    from wane.proxy.server.run import Running
+    from wane.proxy.server.running import Running
 
 pytest.importorskip("genai_prices", reason="needs the extra lab")
 
@@ -190,9 +190,9 @@ def test_without_a_session_those_of_this_directory_are_taken_and_told(
 def serving(tmp_path: Path, *usages: Usage) -> Iterator[Running]:
     """A proxy whose provider reports these usages, one for each request."""
     pytest.importorskip("uvicorn", reason="needs the extra proxy")
-    from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions
-    from wane.cli.proxy.options import proxy_options
-    from wane.proxy.server.run import in_thread
+    from wane.cli.proxy.proxy_commands import ContextOptions, ProxyCommandOptions
+    from wane.cli.proxy.proxy_options import proxy_options
+    from wane.proxy.server.running import in_thread
 
     with ScriptedServer([Reply(f"Answer {number}.", usage=usage) for number, usage in enumerate(usages)]) as server:
         context = ContextOptions(store=str(tmp_path / "store"))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from wane.cli.command_registry import AGENT, find_commands
 from wane.cli.failure import UsageError
 from wane.cli.parser import parse
-from wane.cli.proxy.commands import split
-from wane.cli.registry import AGENT, find_commands
+from wane.cli.proxy.proxy_commands import split
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))

@@ -28,21 +28,21 @@ from tests.lab.test_rereads import rollout
 from tests.marks import first_quick
 from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
+from wane.cli.command_registry import AGENT, find_commands
 from wane.cli.installing import install_line, origin_of_wane
-from wane.cli.lab.commands import ReplayOptions
 from wane.cli.lab.common import range_of, round_tokens
+from wane.cli.lab.lab_commands import ReplayOptions
 from wane.cli.lab.pareto import PlottedPoint, letters_for, pareto_picture
 from wane.cli.lab.replay import REPLAYED
 from wane.cli.lab.tune import PROGRAMS, command_for, compare_others, reasons
 from wane.cli.parser import parse
-from wane.cli.registry import AGENT, find_commands
 from wane.core import Policy, parse_budget
 from wane.flags import declare_flags
-from wane.lab.figures import Totals
 from wane.lab.loss import LossTotals
 from wane.lab.readers import READER_NAMES
-from wane.lab.replaying.engine import ENGINES
-from wane.lab.tune import Alternative, Candidate, Tuning
+from wane.lab.replay_figures import Totals
+from wane.lab.replaying.jobs import ENGINES
+from wane.lab.tuning import Alternative, Candidate, Tuning
 from wane.lab.verdict import Baselines
 from wane.money import dollars, share
 from wane.prices import Cost

@@ -17,10 +17,10 @@ from tests.cli.conftest import Run
 from tests.cli.snapshots import matches_snapshot
 from tests.marks import cross_quick
 from wane.agent.options import CHOOSE, AgentOptions
+from wane.cli.command_registry import AGENT, COMMANDS, find_commands
 from wane.cli.installing import install_line, origin_of_wane
 from wane.cli.main import agent_options, main
 from wane.cli.parser import Command, parse
-from wane.cli.registry import AGENT, COMMANDS, find_commands
 
 # Runs the command and then prints which modules it loaded.
 LOADED = """
@@ -212,7 +212,7 @@ class TestLoading:
         done = spawn("doctor", "missing.jsonl", code=LOADED)
         assert done.code == 2, done.err
         commands = {name for name in done.err.split() if name.endswith("commands")}
-        assert commands <= {"wane.cli.lab.commands", "wane_research.cli.commands"}
+        assert commands <= {"wane.cli.lab.lab_commands", "wane_research.cli.commands"}
         assert "rich.progress" not in done.err.split(), "nobody looks"
 
     @pytest.mark.full

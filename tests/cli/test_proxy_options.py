@@ -69,8 +69,8 @@ def test_workers_do_not_start_without_a_store_that_serves(spawn: Run) -> None:
 
 GIVING_UP = """
 import sys
-from wane.cli.proxy.command import serve_together
-from wane.proxy.server.run import ProxyOptions
+from wane.cli.proxy.proxy_command import serve_together
+from wane.proxy.server.running import ProxyOptions
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 options = ProxyOptions(ServerSettings(UpstreamUrl.parse("http://127.0.0.1:1"), Address("127.0.0.1", 0)))
 sys.exit(serve_together(options, 2, lambda *_: 3, lambda _: None))

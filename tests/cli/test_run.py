@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from wane.cli.main import main
-from wane.cli.proxy.commands import split
+from wane.cli.proxy.proxy_commands import split
 from wane.prices import prices_of
 from wane.testing import Call, Reply, ScriptedServer, Usage
 

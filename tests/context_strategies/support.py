@@ -9,10 +9,10 @@ from typing import Any
 from tests.lives import turns_of
 from tests.oracle import assistant_messages, in_force
 from wane.core import Item, Kind, chars
-from wane.formats.base import Part
-from wane.strategies.base import Fitted, Slot, Strategy, StrategySettings, Substitute, SummaryNeeded
+from wane.formats.message_format import Part
 from wane.strategies.clear_tools import write_mask
 from wane.strategies.registry import get_strategy
+from wane.strategies.strategy import Fitted, Slot, Strategy, StrategySettings, Substitute, SummaryNeeded
 
 SUMMARY = "what happened"
 SUMMARY_TOKENS = 7

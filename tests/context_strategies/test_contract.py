@@ -22,8 +22,8 @@ from tests.context_strategies.support import (
 )
 from tests.strategies import budgets, histories, often, times
 from wane.core import Item, Kind, Policy
-from wane.strategies.base import Resumable, StrategySettings
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
+from wane.strategies.strategy import Resumable, StrategySettings
 
 EVERY: tuple[Rule, ...] = (rules.in_order, rules.calls_paired)
 """What every view is held to."""

@@ -17,10 +17,10 @@ from tests.strategies import Scenario, scenarios
 from wane.core import ContextWindow, EvictedIndex, Item, Kind, Policy, chars
 from wane.core.errors import ConfigError
 from wane.core.room import share_of
-from wane.formats.base import Part
-from wane.strategies.base import StrategySettings, Substitute
+from wane.formats.message_format import Part
 from wane.strategies.evicted import Evicted
-from wane.strategies.window import WindowStrategy
+from wane.strategies.strategy import StrategySettings, Substitute
+from wane.strategies.window_strategy import WindowStrategy
 
 NAMES = ("src/alpha.py", "lib/beta_two.c", "read_config", "BetaParser", "docs/gamma.md", "self.window")
 

@@ -11,10 +11,10 @@ import pytest
 from tests.context_strategies.support import items_in_view, live, part_of, work
 from wane.core import Item, Kind, Standing, chars
 from wane.core.errors import HistoryError
-from wane.strategies.base import Fitted, Resumable, Slot, StrategySettings, Substitute, SummaryNeeded
 from wane.strategies.clear_tools import PLACEHOLDER
 from wane.strategies.compact import INSTRUCTIONS, Compact
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
+from wane.strategies.strategy import Fitted, Resumable, Slot, StrategySettings, Substitute, SummaryNeeded
 from wane.strategies.summarised import PREFIX, Summarised
 
 

@@ -14,9 +14,9 @@ from wane.conversation import ContextSettings
 from wane.core import Policy
 from wane.core.errors import ConfigError
 from wane.proxy.settings import StrategyName
-from wane.strategies.base import Strategy, StrategySettings, Traits
 from wane.strategies.registry import STRATEGY_NAMES, describe, get_strategy, traits
-from wane.strategies.window import WindowStrategy
+from wane.strategies.strategy import Strategy, StrategySettings, Traits
+from wane.strategies.window_strategy import WindowStrategy
 
 
 @pytest.mark.parametrize("name", STRATEGY_NAMES)

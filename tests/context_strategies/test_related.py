@@ -16,15 +16,15 @@ from wane.conversation import Conversation
 from wane.core import Item, Kind, chars
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import ASSISTANT
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.strategies.acon import GUIDELINE, OBSERVATION, Acon
-from wane.strategies.base import Fitted, Resumable, Strategy, StrategySettings, Substitute, SummaryNeeded
 from wane.strategies.clear_tools import ClearTools, write_mask
 from wane.strategies.memgpt import INSTRUCTIONS as FLUSH
 from wane.strategies.memgpt import WARN_AT, WARNING, MemGPT
 from wane.strategies.registry import get_strategy
 from wane.strategies.resum import INSTRUCTIONS as RESTART
 from wane.strategies.resum import ReSum
+from wane.strategies.strategy import Fitted, Resumable, Strategy, StrategySettings, Substitute, SummaryNeeded
 from wane.strategies.summarised import PREFIX, SUMMARY_TOKENS, Summarised
 from wane.strategies.truncate import Truncate
 

@@ -18,11 +18,11 @@ from tests.conformance import policy_of
 from tests.strategies import Scenario, scenarios
 from wane.core import DELIMITER, ContextWindow, Item, Kind, Policy
 from wane.core.view import MessageStarts
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.formats.openai import OpenAIFormat
 from wane.inference import Annotator, EpisodeBounds
-from wane.strategies.base import Annotate, Strategy, StrategySettings
-from wane.strategies.window import IndexPlace, WindowStrategy
+from wane.strategies.strategy import Annotate, Strategy, StrategySettings
+from wane.strategies.window_strategy import IndexPlace, WindowStrategy
 
 ASSISTANT = (Kind.TEXT, Kind.REASONING, Kind.CALL)
 RUNS = Path(__file__).resolve().parents[3] / "shared" / "sessions" / "terminal-bench-2"

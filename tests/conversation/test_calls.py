@@ -14,7 +14,7 @@ from tests.conversation.support import Dialect, Session, answer_message, every_d
 from tests.strategies import times
 from wane import ConfigError, FormatError, HistoryError, Kind
 from wane.conversation import Call, Conversation
-from wane.conversation.calls import NOT_A_CALL
+from wane.conversation.tool_calls import NOT_A_CALL
 from wane.journal import MessageRecord
 
 

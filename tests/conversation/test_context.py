@@ -13,7 +13,7 @@ from wane.conversation import ContextSettings
 from wane.conversation.context import SETTING_NAMES
 from wane.core.errors import ConfigError
 from wane.integrations.lifecycle import LifecycleSettings
-from wane.strategies.base import StrategySettings
+from wane.strategies.strategy import StrategySettings
 
 GUIDE = Path(__file__).parents[2] / "docs" / "conversation.md"
 

@@ -50,8 +50,8 @@ from wane.core.room import MIN_ROOM
 from wane.formats import Part
 from wane.formats.openai import OpenAIFormat
 from wane.integrations.states import StateFile
-from wane.strategies.base import Slot, StrategySettings, SummaryNeeded
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
+from wane.strategies.strategy import Slot, StrategySettings, SummaryNeeded
 from wane.strategies.summarised import PREFIX
 
 

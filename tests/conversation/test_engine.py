@@ -9,8 +9,8 @@ from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.core import Mark, chars
 from wane.core.room import MIN_ROOM
-from wane.formats.base import Part
-from wane.strategies.base import Fitted
+from wane.formats.message_format import Part
+from wane.strategies.strategy import Fitted
 
 BUDGET = 1_000
 

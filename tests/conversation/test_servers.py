@@ -35,8 +35,8 @@ from wane.conversation import ContextSettings
 from wane.core import ToolClass, exact_budget
 from wane.formats.openai import OpenAIFormat
 from wane.testing.openai import OpenAIResponses
-from wane.testing.request import Request
 from wane.testing.rules import DEEPSEEK, DEEPSEEK_V4, GEMINI_CHAT, MISTRAL, OPENROUTER, TEMPLATE, Rule
+from wane.testing.sent_request import Request
 
 SERVERS = {
     "deepseek": DEEPSEEK,

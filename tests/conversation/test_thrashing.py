@@ -13,8 +13,8 @@ from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.events import ThrashingBegan
 from wane.conversation.thrashing import FETCHES, NEAR, PASSES, WITHIN, Thrashing, ThrashingDetector
-from wane.formats.base import Part
-from wane.strategies.base import Fitted
+from wane.formats.message_format import Part
+from wane.strategies.strategy import Fitted
 
 BUDGET = 1_000
 

@@ -9,7 +9,7 @@ import pytest
 from tests.lives import revive
 from wane import ContextWindow, Item, Kind, Policy
 from wane.core import Level, Standing
-from wane.core.report import Pinned
+from wane.core.pass_report import Pinned
 
 MODE = (Standing("plan mode"),)
 MORE = (Standing("tools", adds=True),)

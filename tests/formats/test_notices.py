@@ -14,7 +14,7 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, 
 from wane import ContextWindow, Kind, Policy
 from wane.core import Standing
 from wane.formats import Format, Transcript, get_format
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.formats.notices import (
     MARKS,
     MarkForm,

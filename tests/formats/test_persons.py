@@ -11,7 +11,7 @@ import wane
 from wane.conversation import Conversation
 from wane.core import Kind
 from wane.core.items import DEFAULT_TOOL_CLASSES, ToolClass
-from wane.formats.base import Part, PersonCalls
+from wane.formats.message_format import Part, PersonCalls
 from wane.formats.notices import is_notice, withdrawn_in
 from wane.formats.persons import is_persons_result
 

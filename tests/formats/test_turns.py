@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wane.core import Kind
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.formats.turns import openings, required_opening
 
 USER = [Part(Kind.USER, "Hi")]

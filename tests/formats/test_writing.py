@@ -13,7 +13,7 @@ from tests.formats.convert import SIGNATURE, to_anthropic, to_gemini, to_pydanti
 from wane import Kind
 from wane.conversation import Conversation
 from wane.formats import FORMAT_NAMES, Part, get_format
-from wane.formats.base import NativeFormat, WritingFormat
+from wane.formats.message_format import NativeFormat, WritingFormat
 
 SESSION: list[dict[str, Any]] = [
     {"role": "user", "content": "Go."},

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import histories
 from wane.core import DELIMITER, ContextWindow, EpisodeType, Item, Kind, Mark
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.inference import Annotator, EpisodeBounds
 
 SMALL = EpisodeBounds(episode=200, drift_calls=2, drift_tokens=60, dependencies=100)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wane.core import Kind
-from wane.formats.base import Part
-from wane.lab.session import RecordedSession
-from wane.strategies.base import Slot, Substitute
+from wane.formats.message_format import Part
+from wane.lab.recorded_session import RecordedSession
+from wane.strategies.strategy import Slot, Substitute
 
 
 def naive_identifiers(text: str) -> set[str]:

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from wane.caches import CacheRules
 from wane.core import Added, Item, Kind
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.lab.counting import Material
 from wane.lab.readers import Recording
-from wane.lab.replaying.replay import Pricing, Subject
+from wane.lab.recorded_session import ModelCall, RecordedSession
+from wane.lab.replaying.strategy_replay import Pricing, Subject
 from wane.lab.replaying.studying import Studied, annotator_of
-from wane.lab.session import ModelCall, RecordedSession
 from wane.prices import Period, Prices, Rates
-from wane.strategies.base import Fitted, Slot, Strategy, SummaryNeeded
+from wane.strategies.strategy import Fitted, Slot, Strategy, SummaryNeeded
 
 PRICES = Prices("test:model", "test", "model", (Period((Rates(0, 1.0, 0.1, 1.25, 2.0, 5.0),)),))
 """Dollars a token: input 1, cache read 0.1, cache write 1.25 or 2 for an hour, output 5."""

@@ -12,7 +12,7 @@ from wane.caches import GENERIC, CacheRules, rules_for
 from wane.core import Kind
 from wane.lab.cache.prefix import PrefixCache, common_prefix
 from wane.prices import CacheUse
-from wane.strategies.base import Slot, Substitute
+from wane.strategies.strategy import Slot, Substitute
 
 MARKED = CacheRules("marked", minimum=100, lifetime=300, breakpoints=4, step="block", charges_writes=True)
 FREE = CacheRules("free", minimum=100, lifetime=300, grid=10)

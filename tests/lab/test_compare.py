@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from tests.lab.tales import AUTOMATIC, WRITTEN, Tale, working
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
-from wane.lab.figures import Totals
 from wane.lab.loss import LossTotals
 from wane.lab.readers import Recording
+from wane.lab.recorded_session import CallUsage, ModelCall
+from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, compare, parse_strategies
-from wane.lab.replaying.engine import InProcess
-from wane.lab.replaying.replay import Pricing, Subject
+from wane.lab.replaying.jobs import InProcess
+from wane.lab.replaying.strategy_replay import Pricing, Subject
 from wane.lab.replaying.studying import Studied, study
-from wane.lab.session import CallUsage, ModelCall
 from wane.lab.sweep import frontier, parse_budgets, sweep
-from wane.lab.tune import (
+from wane.lab.tuning import (
     BUDGETS,
     CLOSE,
     DEPTHS,
@@ -38,8 +38,8 @@ from wane.lab.tune import (
 )
 from wane.money import dollars, share
 from wane.prices import CacheUse, Cost
-from wane.strategies.base import StrategySettings
 from wane.strategies.registry import STRATEGY_NAMES
+from wane.strategies.strategy import StrategySettings
 
 STUDIED = [working(40, 100, "long").study_session(), working(20, 60, "short").study_session()]
 COSTLY = [replace(it, pricing=WRITTEN) for it in STUDIED]

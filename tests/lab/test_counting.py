@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tests.lab.readers.promises import SESSIONS, needs_sessions
 from wane import Kind, chars
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.lab.counting import LEAST_RATIO, MOST_RATIO, WRAPPING, Material, breaks, count, find_reported, relative_errors
 from wane.lab.readers import join, read_session
-from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.session import CallUsage, Compaction, RecordedEviction, RecordedSession
+from wane.lab.readers.building.content import Content
+from wane.lab.recorded_session import CallUsage, Compaction, RecordedEviction, RecordedSession
 
 
 def session(*totals: int | None, size: int = 100, output: int | None = None) -> RecordedSession:

@@ -15,7 +15,7 @@ import pytest
 from tests.lab.tales import AUTOMATIC, Tale, working
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.lab.replaying.compare import run_all
-from wane.lab.replaying.engine import (
+from wane.lab.replaying.jobs import (
     InProcess,
     Job,
     JobEngine,
@@ -26,9 +26,9 @@ from wane.lab.replaying.engine import (
     get_engine,
     run_in_processes,
 )
-from wane.lab.replaying.replay import Replay
-from wane.strategies.base import StrategySettings
+from wane.lab.replaying.strategy_replay import Replay
 from wane.strategies.registry import STRATEGY_NAMES
+from wane.strategies.strategy import StrategySettings
 
 STUDIED = [
     working(40, 100, "long").study_session(),

@@ -21,7 +21,7 @@ from tests.lab.readers.writing import write_lines
 from wane.core.errors import WaneError
 from wane.lab.cache import examining
 from wane.lab.cache.examining import ExaminedSession, Examiner
-from wane.lab.cache.rewrites import examine
+from wane.lab.cache.paid_again import examine
 from wane.lab.file_store import FileStore, Source, stamp_of_agents
 from wane.lab.readers import Gathered, gather
 

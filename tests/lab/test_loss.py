@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tests.lab.naive_loss import Naive, naive_identifiers
 from tests.strategies import times
 from wane.core import Kind
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.identifiers import candidates, identifiers, spoken
 from wane.lab.loss import CallLoss, Index, Loss, LossTotals, Reread
-from wane.lab.loss.index import Touched, touched_files
+from wane.lab.loss.need_index import Touched, touched_files
 from wane.lab.readers import join, read_session
-from wane.lab.session import ModelCall, RecordedSession
-from wane.strategies.base import Slot, Substitute
+from wane.lab.recorded_session import ModelCall, RecordedSession
+from wane.strategies.strategy import Slot, Substitute
 
 SESSIONS = Path(__file__).resolve().parents[3] / "shared" / "sessions"
 

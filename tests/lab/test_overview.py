@@ -23,21 +23,29 @@ from tests.lab.readers.test_recordings import RECORDINGS, load_recording, openco
 from wane.core import Kind, chars
 from wane.core.errors import WaneError
 from wane.core.items import ASSISTANT
-from wane.lab.cache.rewrites import examine
+from wane.lab.cache.paid_again import examine
 from wane.lab.counting import count, measure
 from wane.lab.file_store import Source
-from wane.lab.overview.figures import CallRow, Calls, CompactionRow, LostMessage, SessionFigures, Simulation, figures_of
-from wane.lab.overview.gathering import FigureReader, FigureStore, Terms
-from wane.lab.overview.summary import Overview, summarise
+from wane.lab.overview.figure_store import FigureReader, FigureStore, Terms
+from wane.lab.overview.overview import Overview, summarise
+from wane.lab.overview.recording_figures import (
+    CallRow,
+    Calls,
+    CompactionRow,
+    LostMessage,
+    SessionFigures,
+    Simulation,
+    figures_of,
+)
 from wane.lab.readers import Recording, figures_alone, read_session
+from wane.lab.recorded_session import CallUsage, RecordedSession
 from wane.lab.replaying.managed import money_of
-from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.strategy_replay import Pricing
 from wane.lab.replaying.studying import study
 from wane.lab.report.headline import headline_of
 from wane.lab.report.overview import overview_dict, write_overview
 from wane.lab.report.simulating import simulate_sessions
 from wane.lab.report.tiles import tiles_of
-from wane.lab.session import CallUsage, RecordedSession
 from wane.money import dollars
 from wane.rewrites import Cause
 

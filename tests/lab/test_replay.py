@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from tests.lab.tales import AUTOMATIC, WRITTEN, Scripted, Tale, tales, working
 from wane.core import Item, Policy, chars
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.lab.counting import count
-from wane.lab.figures import Totals
 from wane.lab.readers import read_session
+from wane.lab.recorded_session import CallUsage, Compaction
+from wane.lab.replay_figures import Totals
 from wane.lab.replaying.over import DESCRIPTIONS, FIXED, KEPT, LATEST, NEEDED, NOTICES, PROLOGUE, UNFINISHED, USER
-from wane.lab.replaying.replay import REREAD_OUTPUT, SUMMARY_TOKENS, Pricing, Replay, Subject, floor, replay
-from wane.lab.session import CallUsage, Compaction
-from wane.strategies.base import Fitted, Strategy, StrategySettings, Substitute, SummaryNeeded
+from wane.lab.replaying.strategy_replay import REREAD_OUTPUT, SUMMARY_TOKENS, Pricing, Replay, Subject, floor, replay
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
+from wane.strategies.strategy import Fitted, Strategy, StrategySettings, Substitute, SummaryNeeded
 
 SESSION = Path(__file__).resolve().parents[3] / "shared" / "sessions" / "pi" / "before-compaction.jsonl"
 

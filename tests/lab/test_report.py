@@ -21,18 +21,18 @@ from tests.lab.browser import Browser, needs_chromium
 from tests.lab.readers.test_journal import HISTORY
 from tests.lab.tales import AUTOMATIC, Tale
 from wane.core import Kind, Mark, Policy
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.lab.counting import Material
+from wane.lab.recorded_session import CallUsage, Compaction, RecordedSession
 from wane.lab.replaying.compare import Comparison, compare
-from wane.lab.replaying.engine import InProcess, Job
+from wane.lab.replaying.jobs import InProcess, Job
 from wane.lab.report import TEXT_LIMIT, Simulated, write_report, write_sweep_report, write_view
 from wane.lab.report.page import LEAST, Texts, render, shorten, size_of, texts_within, to_json
 from wane.lab.report.sessions import outline_of
-from wane.lab.session import CallUsage, Compaction, RecordedSession
 from wane.lab.sweep import sweep
 from wane.money import dollars
-from wane.strategies.base import StrategySettings
 from wane.strategies.registry import STRATEGY_NAMES
+from wane.strategies.strategy import StrategySettings
 
 __all__ = ["plain_surroundings", "run"]  # fixtures
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wane.core import Kind
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.lab.readers import gather
+from wane.lab.recorded_session import ModelCall, RecordedSession
 from wane.lab.rereads import rereads
-from wane.lab.session import ModelCall, RecordedSession
 
 Made = tuple[str, str, str, float | None]
 """A call as a test makes it: the tool, its file or command, the result's text, and the time."""

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from tests.lab.readers.promises import SESSIONS, needs_sessions
 from wane.core import Kind
-from wane.formats.base import Part
-from wane.lab.cache.rewrites import Rewrite, examine, totals_by_cause
+from wane.formats.message_format import Part
+from wane.lab.cache.paid_again import Rewrite, examine, totals_by_cause
 from wane.lab.readers import read_session
-from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.session import CallUsage, RecordedSession
+from wane.lab.readers.building.content import Content
+from wane.lab.recorded_session import CallUsage, RecordedSession
 from wane.rewrites import Cause, Certainty, Explanation
 
 LIFETIME = 300

@@ -16,15 +16,15 @@ from wane.cli.lab.tune import reasons
 from wane.core import Policy, Room
 from wane.lab.readers import gather
 from wane.lab.replaying.compare import compare
-from wane.lab.replaying.engine import InProcess, Job
+from wane.lab.replaying.jobs import InProcess, Job
 from wane.lab.replaying.over import ROOM
-from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.strategy_replay import Pricing
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.report import write_report
 from wane.lab.report.headline import headline_of
-from wane.lab.room import room_of, tight_lines, tight_sessions
-from wane.lab.tune import tune
-from wane.strategies.base import StrategySettings
+from wane.lab.tight_sessions import room_of, tight_lines, tight_sessions
+from wane.lab.tuning import tune
+from wane.strategies.strategy import StrategySettings
 
 STRICT = Policy(min_room=0.0)
 OVERHEAD = 950
@@ -137,7 +137,7 @@ def test_a_tuning_tells_with_which_budget_the_recommended_one_works() -> None:
 
 @pytest.mark.full
 def test_a_tuning_tells_it_of_the_recommended_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wane.lab.tune.Policy", partial(Policy, min_room=0.0))
+    monkeypatch.setattr("wane.lab.tuning.Policy", partial(Policy, min_room=0.0))
     done = tune([heavy()], StrategySettings(), InProcess(), [BUDGET])
     (told,) = done.to_dict()["tight"]
     assert told["budget"] == BUDGET

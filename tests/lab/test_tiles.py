@@ -8,9 +8,9 @@ import pytest
 
 from tests.lab.tales import AUTOMATIC, Tale, working
 from tests.lab.test_headline import beside, simulate_session, with_usage
+from wane.lab.recorded_session import CallUsage, Compaction, RecordedEviction
 from wane.lab.replaying.studying import Studied
 from wane.lab.report.tiles import UNKNOWN, tiles_of
-from wane.lab.session import CallUsage, Compaction, RecordedEviction
 from wane.lab.verdict import Baselines
 from wane.money import dollars, share
 

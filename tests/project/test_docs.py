@@ -9,7 +9,7 @@ import pytest
 from scripts import check_docs, help_doc, notices_doc, pictures
 
 import wane
-from wane.cli.registry import find_commands
+from wane.cli.command_registry import find_commands
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,7 +18,7 @@ from wane import Kind, Policy
 from wane.conversation.context import REMIND_AT
 from wane.core.guidance import guidance
 from wane.formats import get_format
-from wane.formats.base import WritingFormat
+from wane.formats.message_format import WritingFormat
 from wane.testing import Call, Reply, Request, ScriptedServer
 
 README = Path(__file__).parents[2] / "README.md"

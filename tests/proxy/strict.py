@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.proxy.agents import Worker, state_of
 from tests.proxy.world import AnthropicClient, Upstream
-from wane.proxy.wire.gemini.protocol import GeminiWire
+from wane.proxy.wire.gemini.gemini_wire import GeminiWire
 from wane.testing import Call, Reply, Request
 from wane.testing.gemini import Gemini
 from wane.testing.rules import DEEPSEEK, DEEPSEEK_V4, GEMINI, GEMINI_CHAT, MISTRAL, OPENROUTER, TEMPLATE, Rule

@@ -18,14 +18,14 @@ import pytest
 from tests.marks import then_full, wide
 from tests.proxy.agents import RESULT
 from wane.proxy.server.exchange import Exchange
-from wane.proxy.sessions.figures import Facts
-from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import NOBODY, Sender
-from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import Wire
-from wane.proxy.wire.chat.protocol import OpenAIChatWire
-from wane.proxy.wire.gemini.protocol import GeminiWire
-from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
+from wane.proxy.sessions.session_figures import Facts
+from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.wire.anthropic.anthropic_wire import AnthropicWire
+from wane.proxy.wire.chat.chat_wire import OpenAIChatWire
+from wane.proxy.wire.gemini.gemini_wire import GeminiWire
+from wane.proxy.wire.responses.responses_wire import OpenAIResponsesWire
+from wane.proxy.wire.wire import Wire
 from wane.testing import Reply, Request, Usage
 from wane.testing.anthropic import Anthropic
 from wane.testing.gemini import Gemini

@@ -17,8 +17,8 @@ from tests.servers.llama import CONTEXT, TOOLS, WITHOUT_CALLS, LlamaServer, hist
 from wane import Conversation, Policy
 from wane.conversation.context import ContextSettings
 from wane.core import exact_budget
-from wane.proxy.server.run import ProxyOptions, running
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.server.running import ProxyOptions, running
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 from wane.proxy.store import open_store
 

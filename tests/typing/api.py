@@ -10,7 +10,7 @@ import wane
 from wane.conversation import Adapter, Call, Change, Conversations, Request
 from wane.conversation.events import Event, PassRan
 from wane.formats import StoredFormat, Transcript, get_format
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.journal import Journal, MessageRecord, SessionInfo, SessionStore, UsageRecord, read
 from wane.rebuilding import Rebuilt, rebuild
 

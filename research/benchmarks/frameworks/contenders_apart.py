@@ -90,7 +90,7 @@ def inspect_ai() -> Iterator[Contender]:
     from inspect_ai.util import display_type
 
     from wane.integrations.inspect_ai import ContextLifecycle
-    from wane.testing.request import count_chars
+    from wane.testing.sent_request import count_chars
 
     display_type()  # reads the variable
 

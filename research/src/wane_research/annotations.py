@@ -12,13 +12,13 @@ from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from wane.conversation.calls import normalise_arguments
+from wane.conversation.tool_calls import normalise_arguments
 from wane.core import RECALL, Added, ContextWindow, Episode, EpisodeType, Kind, Level
 from wane.core.policy import MAX_BUDGET
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.lab.counting import Material
-from wane.lab.loss.index import Index, touched_files
-from wane.lab.session import RecordedSession
+from wane.lab.loss.need_index import Index, touched_files
+from wane.lab.recorded_session import RecordedSession
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
 from wane.tools.paths import FileMap

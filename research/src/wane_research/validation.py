@@ -18,9 +18,9 @@ from wane.core import Kind, chars
 from wane.core.errors import ConfigError
 from wane.lab.cache.prefix import PrefixCache
 from wane.lab.counting import Material, count
+from wane.lab.recorded_session import ModelCall, RecordedSession
 from wane.lab.replaying.recorded import RecordedViews
-from wane.lab.session import ModelCall, RecordedSession
-from wane.strategies.base import Slot, Substitute
+from wane.strategies.strategy import Slot, Substitute
 
 CLOSE: Final = 0.05  # largest error of a read that counts as right, as a share of the request's input
 _SHORTLY: Final = 8  # requests back among which a read is looked for

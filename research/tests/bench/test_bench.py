@@ -22,10 +22,10 @@ from wane.caches import rules_for
 from wane.core import Kind
 from wane.core.errors import ConfigError, FormatError, WaneError
 from wane.lab.readers import gather
-from wane.lab.replaying.replay import Pricing, replay
+from wane.lab.replaying.strategy_replay import Pricing, replay
 from wane.lab.replaying.studying import Studied, study
-from wane.strategies.base import Slot, StrategySettings, Substitute
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
+from wane.strategies.strategy import Slot, StrategySettings, Substitute
 from wane_research.bench.figures import Evidence, Figures, Watched, names, render_part, total
 from wane_research.bench.results import at_view, read_result
 from wane_research.bench.running import PRICES

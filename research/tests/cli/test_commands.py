@@ -9,8 +9,8 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cli.test_main import WITHOUT
+from wane.cli.command_registry import RESEARCH
 from wane.cli.parser import Command
-from wane.cli.registry import RESEARCH
 from wane_research.cli.commands import COMMANDS, GROUPS
 
 

@@ -25,7 +25,7 @@ from research.tests.evaluation.whole import COMMAND, PATIENCE, SOURCES, TASKS, r
 
 from tests.marks import first_quick
 from wane.core import DELIMITER
-from wane.scripted.calls import act
+from wane.scripted.model_calls import act
 from wane.scripted.sight import asks_for_summary
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 from wane_research.evaluation.results import FILE_NAME, RunResults, Trial, read

@@ -13,7 +13,7 @@ from tests.cli.sample import Chat, save
 from wane.journal import Journal, MessageRecord, NoteRecord, StrategyRecord, UsageRecord
 from wane.journal.records import SPENT_NOTE
 from wane.lab.readers import read_file
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 from wane_research.evaluation.results import NOTHING, Arm, ContextFigures, Usage
 from wane_research.evaluation.running.config import Task
 from wane_research.evaluation.running.journals import (

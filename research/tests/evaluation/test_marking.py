@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from wane.core import DEFAULT_BUDGET, DELIMITER
-from wane.scripted.calls import act, end, explore, read, shell, write
+from wane.scripted.model_calls import act, end, explore, read, shell, write
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 from wane_research.evaluation.report import report, to_markdown
 from wane_research.evaluation.report.marking import MEASURES, MarkingEffect
@@ -36,7 +36,7 @@ pytest.importorskip("anthropic")
 from wane.agent.config import AgentSettings
 from wane.agent.session import AgentSession, SessionConfig
 from wane.journal import SessionStore
-from wane.testing.models import anthropic_model
+from wane.testing.connected_models import anthropic_model
 
 TASKS = 10
 

@@ -13,8 +13,8 @@ import pytest
 
 from wane.core import Kind
 from wane.core.errors import ConfigError
-from wane.formats.base import Part
-from wane.lab.session import ModelCall, RecordedSession
+from wane.formats.message_format import Part
+from wane.lab.recorded_session import ModelCall, RecordedSession
 from wane_research.judge.figures import complete, pair, rows
 from wane_research.judge.judging import (
     ALL,

@@ -16,7 +16,7 @@ from tests.context_strategies.test_contract import (
 )
 from tests.strategies import times
 from wane.core import Item
-from wane.strategies.base import StrategySettings
+from wane.strategies.strategy import StrategySettings
 from wane_research.peers import PEERS, installed_peers
 
 KEPT: dict[str, tuple[Rule, ...]] = {

@@ -9,7 +9,7 @@ import pytest
 
 from tests.context_strategies.support import Life, live, tail_of, work
 from wane.core import Item, Kind
-from wane.strategies.base import StrategySettings, Substitute
+from wane.strategies.strategy import StrategySettings, Substitute
 
 for _module in ("langchain", "agents", "pydantic_ai_harness"):
     pytest.importorskip(_module, reason="the peers extra is not installed")

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
-from wane.agent.approval.rules import Rule
+from wane.agent.approval.permission_rules import Rule
 from wane.agent.options import AgentOptions, PolicyName, SandboxMode, Strategy
 from wane.agent.search_path import holds_home
 from wane.agent.secrets import read_of_project
@@ -59,7 +59,7 @@ class AgentSettings:
         context: how the context is managed; `budget` takes the place of its budget. A model that does not mark its work
             is the baseline, and gets no tool `recall`; under `memgpt` the model always gets it.
         yolo: whether commands, file changes and MCP tools need no approval.
-        allow: rules for what needs no approval (`wane.agent.approval.rules`), joined from all sources.
+        allow: rules for what needs no approval (`wane.agent.approval.permission_rules`), joined from all sources.
         deny: rules for what is refused, even with `yolo`; joined from all sources.
         mcp: files with MCP servers besides the user's `mcp.json`, joined from all sources.
         sandbox: what runs in a sandbox (`wane.agent.sandbox`): `off`, `reads` for what only reads and was not asked

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wane.account import Account
+from wane.agent.approval.permission_rules import FILE, RememberedRules, Rule
 from wane.agent.approval.permissions import Approver, Permissions, refuse
-from wane.agent.approval.reading import Surroundings
-from wane.agent.approval.rules import FILE, RememberedRules, Rule
+from wane.agent.approval.readonly import Surroundings
 from wane.agent.config import AgentSettings, project_of, user_file
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT

@@ -19,16 +19,16 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
 from wane.account import Account
 from wane.agent.approval.capability import AskingToolset
 from wane.agent.assembly import Phases, build_agent, settings_for
-from wane.agent.events import OnEvent, Outcome, SessionEvent, Spent, TurnResult, Waiting, Warned
 from wane.agent.faults import SILENCE, Patience, fault_of
-from wane.agent.messages import Prompt, answer_open_calls, event_of, has_begun, with_images
 from wane.agent.models import explain, resolve_model
 from wane.agent.opening import SessionConfig, SessionParts, name_of, prepare, record_model
 from wane.agent.options import AGENT_FORMAT, Strategy
+from wane.agent.prompts import Prompt, answer_open_calls, event_of, has_begun, with_images
 from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError, seeing
 from wane.agent.rewind import FileHistory, changed_files, fork_of, note_on_left, put_back, records_before
 from wane.agent.tools.toolset import coding_tools
-from wane.agent.turns import UserTurn, turns_of
+from wane.agent.turn_events import OnEvent, Outcome, SessionEvent, Spent, TurnResult, Waiting, Warned
+from wane.agent.user_turns import UserTurn, turns_of
 from wane.budgets import AutoBudget, choose_budget, is_auto
 from wane.conversation.events import BudgetChosen, Event, ThrashingBegan, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget, parse_budget

@@ -15,9 +15,9 @@ from typing import Final
 
 from wane.agent.options import AgentOptions
 from wane.cli import failure
+from wane.cli.command_registry import AGENT, RESEARCH, find_commands
 from wane.cli.failure import UsageError, need_agent
 from wane.cli.parser import parse
-from wane.cli.registry import AGENT, RESEARCH, find_commands
 from wane.cli.terminal.text import say
 from wane.core.errors import MissingExtraError, WaneError
 from wane.research import MissingResearchError, is_research_installed
@@ -57,7 +57,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _run(args: Sequence[str]) -> int:
     arguments: tuple[str, ...] = ()
     if args[:1] == ["run"]:
-        from wane.cli.proxy.commands import split
+        from wane.cli.proxy.proxy_commands import split
 
         args, arguments = split(args)
     if args and args[0] in RESEARCH and not is_research_installed():

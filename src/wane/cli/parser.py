@@ -20,7 +20,7 @@ from pkgutil import resolve_name
 from typing import Any, Final, NoReturn
 
 from wane.cli.failure import UsageError
-from wane.cli.flags import HELP, VERSION
+from wane.cli.shared_flags import HELP, VERSION
 from wane.flags import Declared, Flag, declare_flags, options_of
 
 _NAME: Final = "command"

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
-from wane.formats.base import MessageT, Part, is_answer
+from wane.formats.message_format import MessageT, Part, is_answer
 from wane.strategies.host import HostScope
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol
 
 from wane.conversation.adapter import Adapter, Prepared
-from wane.formats.base import Format, MessageT, Part
+from wane.formats.message_format import Format, MessageT, Part
 
 
 @dataclass(frozen=True, slots=True)

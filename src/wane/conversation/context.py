@@ -11,8 +11,8 @@ from wane.core import Counter, EpisodeType, Policy, ToolClass, chars, parse_budg
 from wane.core.errors import ConfigError
 from wane.counters import get_counter
 from wane.journal.records import ConfigRecord
-from wane.strategies.base import Annotate, StrategySettings
 from wane.strategies.registry import check_strategy, policy_of, traits
+from wane.strategies.strategy import Annotate, StrategySettings
 
 CACHE_LIFETIME: Final = 300.0
 """Seconds that a provider keeps an unused prompt cache, if nothing else is known: Anthropic's five minutes."""

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, P
 from wane.budgets import AutoBudget
 from wane.conversation.adapter import Adapter, Prepared
 from wane.conversation.alignment import Aligner, Appended, ByMessage, Change, HostHistory
-from wane.conversation.calls import Call, Verdicts, WaitingCalls, find_open_calls
 from wane.conversation.context import ContextArguments, ContextSettings
 from wane.conversation.events import EpisodeChosen, Event, HistoryForked, HistoryReplaced, Listener
 from wane.conversation.forks import go_back, has_answer, switch_strategy
+from wane.conversation.from_records import follow_records, records_of
 from wane.conversation.history import MessageHistory, Taken
-from wane.conversation.recorded import follow_records, records_of
 from wane.conversation.request import RECALL_ALONE, Request, Tool, own_tools
 from wane.conversation.scopes import (
     OpenEpisode,
@@ -35,23 +34,24 @@ from wane.conversation.scopes import (
 )
 from wane.conversation.state import Digest, export_conversation, restore_conversation
 from wane.conversation.thrashing import Thrashing
+from wane.conversation.tool_calls import Call, Verdicts, WaitingCalls, find_open_calls
 from wane.conversation.views import SentMessages
 from wane.core import DELIMITER, RECALL, Added, ContextWindow, Episode, EpisodeType, Kind, Room, exact_budget
 from wane.core.episodes import Choice
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.guidance import guidance
 from wane.formats import get_format
-from wane.formats.base import Format, is_native, writes, writing
 from wane.formats.endings import Ending, check_reason, stop_reason
+from wane.formats.message_format import Format, is_native, writes, writing
 from wane.formats.roles import Order
 from wane.formats.usage import request_tokens
 from wane.journal.receipts import Receipts
 from wane.journal.records import ConfigRecord, Record
 from wane.recall import answer
 from wane.refusals import TOO_LONG, fitting_budget, message_of
-from wane.strategies.base import SummaryNeeded
 from wane.strategies.host import HostScope
 from wane.strategies.registry import traits
+from wane.strategies.strategy import SummaryNeeded
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol
 
-from wane.conversation.calls import NO_VERDICTS, Call, calls_of
 from wane.conversation.conversation import Conversation
+from wane.conversation.tool_calls import NO_VERDICTS, Call, calls_of
 from wane.core.errors import HistoryError
-from wane.formats.base import MessageT, is_answer
+from wane.formats.message_format import MessageT, is_answer
 
 KEPT_STATES: Final = 8
 """States kept of one conversation, by default."""

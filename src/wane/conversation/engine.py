@@ -21,8 +21,11 @@ from wane.conversation.thrashing import Thrashing, ThrashingDetector
 from wane.core import OWN_TOOLS, Added, ContextWindow, Episode, EvictedIndex, Item, Kind, Mark, Room, chars
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.view import Accounting
-from wane.formats.base import Part
-from wane.strategies.base import (
+from wane.formats.message_format import Part
+from wane.strategies.host import HostMarker
+from wane.strategies.memgpt import WARN_AT, WARNING
+from wane.strategies.registry import get_strategy, traits
+from wane.strategies.strategy import (
     Done,
     Fitted,
     Resumable,
@@ -32,10 +35,7 @@ from wane.strategies.base import (
     SummaryNeeded,
     unasked_error,
 )
-from wane.strategies.host import HostMarker
-from wane.strategies.memgpt import WARN_AT, WARNING
-from wane.strategies.registry import get_strategy, traits
-from wane.strategies.window import WindowStrategy
+from wane.strategies.window_strategy import WindowStrategy
 
 _PLAUSIBLE: Final = 0.5  # share of our own count that a provider's count must reach
 

@@ -14,7 +14,7 @@ from wane.conversation.context import ContextSettings
 from wane.conversation.events import Event
 from wane.conversation.history import MessageHistory
 from wane.core.errors import HistoryError
-from wane.formats.base import MessageT
+from wane.formats.message_format import MessageT
 from wane.journal.records import MessageRecord, Record, UsageRecord
 
 

@@ -62,7 +62,7 @@ from wane.conversation.views import ViewMessages, visible_items
 from wane.core import Added, Episode, FitReport, Item, Kind, Mark
 from wane.core.episodes import Choice
 from wane.core.errors import ConfigError, FormatError, HistoryError, JournalError
-from wane.formats.base import (
+from wane.formats.message_format import (
     Format,
     MessageT,
     Outline,
@@ -87,8 +87,8 @@ from wane.journal.records import (
     UsageRecord,
 )
 from wane.recall import Archive
-from wane.strategies.base import Fitted, Slot, SummaryNeeded
 from wane.strategies.registry import repeats, traits
+from wane.strategies.strategy import Fitted, Slot, SummaryNeeded
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -9,7 +9,7 @@ from typing import Any, Final, Generic
 from wane.conversation.context import ContextSettings
 from wane.core import DELIMITER, RECALL, FitReport
 from wane.core.delimiter import DESCRIPTION, SCHEMA, TASKS_DESCRIPTION, TASKS_SCHEMA
-from wane.formats.base import MessageT
+from wane.formats.message_format import MessageT
 from wane.recall import RECALL_DESCRIPTION, RECALL_SCHEMA
 
 

@@ -10,12 +10,12 @@ from typing import Any, Final, Generic
 
 from wane.conversation.adapter import Adapter, Prepared
 from wane.conversation.alignment import content_of
-from wane.conversation.calls import Verdicts
 from wane.conversation.engine import Engine
 from wane.conversation.history import MessageHistory, Shown
+from wane.conversation.tool_calls import Verdicts
 from wane.core import ContextWindow, Episode, EpisodeType
 from wane.core.errors import HistoryError, WaneError
-from wane.formats.base import Format, MessageT, Part
+from wane.formats.message_format import Format, MessageT, Part
 from wane.journal.codec import decode, encode
 from wane.journal.records import MessageRecord, PlacedMark
 

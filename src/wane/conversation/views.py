@@ -8,10 +8,20 @@ from operator import is_
 from typing import Any, Generic
 
 from wane.conversation.engine import Engine
-from wane.formats.base import Format, MessageT, Outline, Part, Transcript, is_native, keep_some, writes, writing
+from wane.formats.message_format import (
+    Format,
+    MessageT,
+    Outline,
+    Part,
+    Transcript,
+    is_native,
+    keep_some,
+    writes,
+    writing,
+)
 from wane.formats.roles import NeighbourJoiner, Order
 from wane.formats.turns import required_opening
-from wane.strategies.base import Slot, Substitute, item_of
+from wane.strategies.strategy import Slot, Substitute, item_of
 
 
 class SentMessages(Generic[MessageT]):

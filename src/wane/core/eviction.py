@@ -8,8 +8,8 @@ from math import inf
 
 from wane.core.episodes import LEVELS, REMOVE_RANK, Episode, EpisodeGraph, Key, Level
 from wane.core.errors import HistoryError
+from wane.core.pass_report import Step
 from wane.core.policy import Policy
-from wane.core.report import Step
 from wane.core.standing import StandingItems
 from wane.core.view import Accounting, View
 

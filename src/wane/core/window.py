@@ -15,12 +15,12 @@ from wane.core.fixed import FixedItems
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, ToolClass, read_tool_classes
 from wane.core.marks import Mark
 from wane.core.opened import OpenEpisodes
+from wane.core.pass_report import EvictedIndex, FitReport, Pinned, Step
 from wane.core.policy import DEFAULT_BUDGET, Policy, check_policy, parse_budget, parse_window
-from wane.core.report import EvictedIndex, FitReport, Pinned, Step
 from wane.core.room import Room, budget_used
 from wane.core.standing import Load, StandingItems
-from wane.core.state import export_parts, restore_parts
 from wane.core.view import Accounting, MessageStarts, View, VisibleMessage
+from wane.core.window_state import export_parts, restore_parts
 
 _DESCRIPTION_RANK: Final = Level.DESCRIPTION.rank
 _ARTIFACT_RANK: Final = Level.ARTIFACT.rank

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from wane.core.errors import FormatError
 from wane.formats.anthropic import AnthropicFormat
-from wane.formats.base import Format, Part, StoredFormat, Transcript
 from wane.formats.detection import is_recorded, shape, telling_format
+from wane.formats.fields import messages_in
 from wane.formats.gemini import GeminiFormat
+from wane.formats.message_format import Format, Part, StoredFormat, Transcript
 from wane.formats.openai import OpenAIFormat
 from wane.formats.openai_responses import OpenAIResponsesFormat
-from wane.formats.values import messages_in
 
 __all__ = ["FORMAT_NAMES", "Format", "Part", "StoredFormat", "Transcript", "detect_format", "get_format"]
 

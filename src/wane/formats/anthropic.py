@@ -32,8 +32,16 @@ from typing import Any, Final, TypeAlias, TypeVar
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.core.items import INVALID_JSON
-from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
+from wane.formats.fields import (
+    compact,
+    objects_in,
+    raw_text,
+    sealed_tokens,
+    string,
+    type_name,
+)
+from wane.formats.message_format import Located, Part, PlainFormat, turn_part
 from wane.formats.notices import (
     has_notice_behind,
     introduces_media,
@@ -44,14 +52,6 @@ from wane.formats.notices import (
 )
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import CALLING, RESULTS, must_mend
-from wane.formats.values import (
-    compact,
-    objects_in,
-    raw_text,
-    sealed_tokens,
-    string,
-    type_name,
-)
 from wane.formats.vocabulary import ANTHROPIC, are_plain, as_data
 
 Message = dict[str, Any]

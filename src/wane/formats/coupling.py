@@ -25,7 +25,7 @@ from enum import Enum
 from typing import Final
 
 from wane.core import Kind
-from wane.formats.base import Located, LocationT, Part
+from wane.formats.message_format import Located, LocationT, Part
 
 
 class Seal(Enum):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from wane.formats.fields import type_name
 from wane.formats.gemini import KNOWN_ROLES
 from wane.formats.openai_responses import is_known
-from wane.formats.values import type_name
 
 _CHAT_KEYS: Final = ("tool_calls", "tool_call_id", "reasoning_content", "function_call")
 _ANTHROPIC_BLOCKS: Final = frozenset(

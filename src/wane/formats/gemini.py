@@ -32,12 +32,8 @@ from typing import Any, Final, TypeAlias
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.core.items import INVALID_JSON
-from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Seal, Tie, couple
-from wane.formats.gemini_calls import OpenCall, as_called, call_ids, field, name_results
-from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import must_mend
-from wane.formats.values import (
+from wane.formats.fields import (
     compact,
     expect_list,
     raw_text,
@@ -45,6 +41,10 @@ from wane.formats.values import (
     string,
     type_name,
 )
+from wane.formats.gemini_calls import OpenCall, as_called, call_ids, field, name_results
+from wane.formats.message_format import Located, Part, PlainFormat, turn_part
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.roles import must_mend
 from wane.formats.vocabulary import GEMINI
 
 Message = dict[str, Any]

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
+from wane.formats.fields import expect_list, sealed_tokens, string, type_name
+from wane.formats.message_format import Located, Part, PlainFormat, turn_part
 from wane.formats.notices import introduces_media, is_notice
 from wane.formats.roles import join_contents, mend_own_calls, speaker_by_role
-from wane.formats.values import expect_list, sealed_tokens, string, type_name
 from wane.formats.vocabulary import CHAT, REASONING_TEXTS, are_plain, as_data
 
 Message = dict[str, Any]

@@ -35,12 +35,12 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Located, NativeFormat, Part, speaker_of
 from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
+from wane.formats.fields import check_each, compact, expect_list, objects_in, raw_text, sealed_tokens, string, type_name
+from wane.formats.message_format import Located, NativeFormat, Part, speaker_of
 from wane.formats.notices import CODEX_PERSON, CODEX_TASK, CODEX_UNTOLD, introduces_media, is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import RESULTS, join_texts, mend_own_items
-from wane.formats.values import check_each, compact, expect_list, objects_in, raw_text, sealed_tokens, string, type_name
 from wane.formats.vocabulary import OUTPUTS, RESPONSES, as_data
 
 Message = dict[str, Any]

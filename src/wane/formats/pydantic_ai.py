@@ -40,12 +40,12 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import Located, NativeFormat, Part
 from wane.formats.coupling import Seal, Tie, couple
+from wane.formats.fields import check_each, expect_list
+from wane.formats.message_format import Located, NativeFormat, Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import CALLING, RESULTS, join_contents, join_texts
-from wane.formats.values import check_each, expect_list
 
 try:
     from pydantic import ValidationError

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from wane.core import Kind, chars
-from wane.formats.base import Part, is_answer
+from wane.formats.message_format import Part, is_answer
 
 
 class Opening(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from wane.formats.values import objects_in
+from wane.formats.fields import objects_in
 from wane.formats.vocabulary import as_data
 
 _INPUTS: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")

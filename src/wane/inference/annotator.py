@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Final
 
 from wane.core import DELIMITER, Added, ContextWindow, EpisodeType, Item, Kind, Mark
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity, Judgement
 from wane.tools.paths import FileMap

@@ -20,12 +20,12 @@ from weakref import WeakKeyDictionary
 from wane.conversation import Adapter, Call, Conversation, calls_of
 from wane.core import DEFAULT_BUDGET, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Located, NativeFormat, Part
 from wane.formats.coupling import NAMED, UNTIED, Seal, Tie, couple
+from wane.formats.fields import sealed_tokens
+from wane.formats.message_format import Located, NativeFormat, Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import join_texts, must_mend, speaker_by_role
-from wane.formats.values import sealed_tokens
 from wane.integrations.lifecycle import (
     LifecycleSettings,
     Warner,

@@ -33,11 +33,11 @@ from typing import Any, Final, Unpack
 from wane.conversation import Adapter, Call, Conversation
 from wane.core import DEFAULT_BUDGET, DELIMITER, OWN_TOOLS, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, couple
+from wane.formats.fields import shown_text
+from wane.formats.message_format import Located, NativeFormat, Part, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import join_contents, mend_calls, speaker_by_role
-from wane.formats.values import shown_text
 from wane.integrations.lifecycle import (
     UNMANAGED_CALL,
     HostMarks,

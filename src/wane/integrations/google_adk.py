@@ -24,12 +24,12 @@ from wane.conversation import Adapter, Call, Conversation, Tool
 from wane.conversation.scopes import new_scope, scope_path
 from wane.core import DEFAULT_BUDGET, EpisodeType, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Located, NativeFormat, Part
 from wane.formats.coupling import UNTIED, Seal, Tie, couple
+from wane.formats.fields import compact
+from wane.formats.message_format import Located, NativeFormat, Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import CALLING, RESULTS
-from wane.formats.values import compact
 from wane.integrations.lifecycle import (
     HostMarks,
     LifecycleSettings,

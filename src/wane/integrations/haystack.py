@@ -23,11 +23,11 @@ from wane.conversation import Adapter, Conversation, calls_of
 from wane.conversation.conversations import Conversations
 from wane.core import DEFAULT_BUDGET, OWN_TOOLS, Kind
 from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, couple
+from wane.formats.fields import shown_text
+from wane.formats.message_format import Located, NativeFormat, Part, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import join_texts, speaker_by_role
-from wane.formats.values import shown_text
 from wane.integrations.lifecycle import UNMANAGED_CALL, HostMarks, LifecycleSettings, Warner, maker, with_guidance
 
 try:

@@ -29,11 +29,11 @@ from typing import Any, Final, TypeAlias, Unpack
 from wane.conversation import Adapter, Call, Conversation, Conversations, Tool, calls_of
 from wane.core import DEFAULT_BUDGET, Kind
 from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
+from wane.formats.fields import compact, sealed_tokens, type_name
+from wane.formats.message_format import Located, NativeFormat, Part, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import CALLING, RESULTS, join_texts
-from wane.formats.values import compact, sealed_tokens, type_name
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
 
 try:

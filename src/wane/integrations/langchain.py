@@ -24,11 +24,11 @@ from wane.conversation import Adapter, Call, Conversation, Request, calls_of
 from wane.conversation.scopes import read_scopes
 from wane.core import DEFAULT_BUDGET, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
+from wane.formats.fields import shown_text
+from wane.formats.message_format import Located, NativeFormat, Part, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import CALLING, RESULTS, join_contents
-from wane.formats.values import shown_text
 from wane.integrations.lifecycle import (
     UNMANAGED_CALL,
     HostMarks,

@@ -13,7 +13,7 @@ from wane.conversation.events import Listener
 from wane.conversation.scopes import OpenScope
 from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError, HistoryError, WaneError
-from wane.formats.base import Format, MessageT, order_of, writes
+from wane.formats.message_format import Format, MessageT, order_of, writes
 from wane.formats.roles import Order
 
 UNMANAGED_CALL: Final = (

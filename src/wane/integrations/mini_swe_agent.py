@@ -22,10 +22,10 @@ from wane.conversation import Adapter, Conversation, Conversations, calls_of
 from wane.conversation.context import REMIND_AT
 from wane.core import DEFAULT_BUDGET, Kind, Policy, ToolClass
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.formats.openai import Message, OpenAIFormat
 from wane.integrations.lifecycle import UNMANAGED_CALL, LifecycleSettings, Warner, has_budget, maker
-from wane.strategies.base import Annotate
+from wane.strategies.strategy import Annotate
 
 try:
     import litellm

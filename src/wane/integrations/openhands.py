@@ -33,13 +33,13 @@ from wane.conversation.context import REMIND_AT
 from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL, TASKS_TOOL
 from wane.core import DEFAULT_BUDGET, Kind, Policy
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import NAMED, PLACED, UNTIED, couple
+from wane.formats.fields import sealed_tokens, type_name
+from wane.formats.message_format import Located, NativeFormat, Part, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import CALLING, join_texts, speaker_by_role
-from wane.formats.values import sealed_tokens, type_name
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker, resume
-from wane.strategies.base import Annotate
+from wane.strategies.strategy import Annotate
 
 try:
     from openhands.sdk import (

@@ -32,7 +32,7 @@ from wane.conversation import Adapter, Aligner, Alignment, Conversation, Prepare
 from wane.conversation.events import Event, HistoryForked, HistoryReplaced, MessageTaken
 from wane.conversation.scopes import read_scopes
 from wane.core import Kind
-from wane.formats.base import Part, order_of
+from wane.formats.message_format import Part, order_of
 from wane.formats.pydantic_ai import PydanticAIFormat, sendable
 from wane.strategies.host import HostScope
 

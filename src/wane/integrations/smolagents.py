@@ -35,10 +35,10 @@ from wane.conversation.request import Tool as OwnTool
 from wane.core import DEFAULT_BUDGET, OWN_TOOLS, Kind, ToolClass
 from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtraError
 from wane.core.items import DEFAULT_TOOL_CLASSES, read_tool_classes
-from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import UNTIED, Tie, couple
+from wane.formats.fields import shown_text
+from wane.formats.message_format import Located, NativeFormat, Part, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import shown_text
 from wane.integrations.lifecycle import UNMANAGED_CALL, HostMarks, LifecycleSettings, Warner, maker
 
 try:

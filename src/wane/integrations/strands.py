@@ -26,11 +26,11 @@ from typing import Any, Final, TypeAlias, Unpack
 from wane.conversation import Adapter, Call, Conversation, Tool, calls_of
 from wane.core import DEFAULT_BUDGET, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, couple
+from wane.formats.fields import shown_text, type_name
+from wane.formats.message_format import Located, NativeFormat, Part, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import CALLING, RESULTS, must_mend
-from wane.formats.values import shown_text, type_name
 from wane.integrations.lifecycle import HostMarks, LifecycleSettings, Warner, has_budget, maker, set_overhead
 
 try:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
+from wane.formats.fields import objects_in
 from wane.formats.notices import is_notice
-from wane.formats.values import objects_in
 
 TITLE_LENGTH: Final = 120
 """Characters after which a title is cut."""

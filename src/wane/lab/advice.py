@@ -8,8 +8,8 @@ from statistics import median_high
 
 from wane.budgets import AutoBudget, TunedBudget, choose_budget
 from wane.lab.replaying.studying import Studied
-from wane.lab.room import last_room
-from wane.strategies.base import StrategySettings
+from wane.lab.tight_sessions import last_room
+from wane.strategies.strategy import StrategySettings
 
 
 def advised_budget(prepared: Studied, tuned: TunedBudget | None = None) -> AutoBudget:

@@ -15,7 +15,7 @@ from typing import Final
 
 from wane.core import DELIMITER, Counter, Item, Kind, chars
 from wane.core.light import light_dataclass
-from wane.lab.session import ModelCall, RecordedSession
+from wane.lab.recorded_session import ModelCall, RecordedSession
 
 LEAST_RATIO: Final = 0.3
 """Smallest ratio of recorded growth to estimate at which the growth counts as the cost of the parts."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 from wane.core.errors import FormatError, MissingExtraError
 from wane.journal.titles import better_title, is_command
 from wane.lab.readers import claude_code, databases
-from wane.lab.readers.building.lines import DAMAGED, is_compressed_copy, open_unpacked, plain_path
+from wane.lab.readers.building.json_lines import DAMAGED, is_compressed_copy, open_unpacked, plain_path
 from wane.lab.readers.building.values import first_words, sound
 from wane.lab.readers.kin import ids_of
 from wane.lab.readers.places import Place

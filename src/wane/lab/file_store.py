@@ -13,7 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from wane.lab.readers.building.lines import fast_loads
+from wane.lab.readers.building.json_lines import fast_loads
 from wane.lab.readers.choice import split_choice
 
 

@@ -13,8 +13,8 @@ from itertools import chain, pairwise
 from typing import Any
 
 from wane.core import DELIMITER, Kind, chars
-from wane.formats.base import Part
-from wane.lab.session import RecordedSession
+from wane.formats.message_format import Part
+from wane.lab.recorded_session import RecordedSession
 from wane.tools.calls import command_of, judge_call
 from wane.tools.judgement import Activity
 from wane.tools.paths import FileMap

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wane.lab.readers import Recording
+from wane.lab.recorded_session import RecordedSession
 from wane.lab.replaying.compare import BASELINE, Comparison, compare
-from wane.lab.replaying.engine import get_engine
-from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.jobs import get_engine
+from wane.lab.replaying.strategy_replay import Pricing
 from wane.lab.replaying.studying import study
-from wane.lab.session import RecordedSession
 from wane.lab.verdict import in_view, needs, prices_used, with_room
-from wane.strategies.base import StrategySettings
+from wane.strategies.strategy import StrategySettings
 from wane.words import name_strategy
 
 

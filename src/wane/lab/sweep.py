@@ -10,11 +10,11 @@ from typing import Any, Final, TypeVar
 
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
-from wane.lab.figures import Totals
+from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Progress, prices_of, run_each, total
-from wane.lab.replaying.engine import JobEngine
+from wane.lab.replaying.jobs import JobEngine
 from wane.lab.replaying.studying import Studied
-from wane.strategies.base import StrategySettings
+from wane.strategies.strategy import StrategySettings
 
 STEPS: Final = 5
 """Default number of budgets in a range."""

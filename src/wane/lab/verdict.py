@@ -18,13 +18,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from wane.lab.cache.rewrites import examine
+from wane.lab.cache.paid_again import examine
 from wane.lab.counting import Material
-from wane.lab.figures import Totals
+from wane.lab.recorded_session import RecordedSession
+from wane.lab.replay_figures import Totals
 from wane.lab.replaying.managed import money_of
-from wane.lab.replaying.replay import Pricing, Replay, comparable_costs, moment
 from wane.lab.replaying.spent import RECORDED, Recorded, calls_of, unknown_prices
-from wane.lab.session import RecordedSession
+from wane.lab.replaying.strategy_replay import Pricing, Replay, comparable_costs, moment
 from wane.money import dollars, share
 from wane.rewrites import Cause
 

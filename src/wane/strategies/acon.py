@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from wane.core import Item, Kind
 from wane.core.errors import ConfigError, HistoryError
-from wane.formats.base import Part
-from wane.strategies.base import Fitted, Slot, StrategySettings, Substitute, SummaryNeeded, Traits
+from wane.formats.message_format import Part
+from wane.strategies.strategy import Fitted, Slot, StrategySettings, Substitute, SummaryNeeded, Traits
 from wane.strategies.summarised import Summarised
 
 LONG: Final = 1_024

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from wane.core import Item, Kind, chars
 from wane.core.errors import HistoryError
-from wane.formats.base import Part
-from wane.strategies.base import Fitted, Resumable, StrategySettings, Substitute, Traits
+from wane.formats.message_format import Part
 from wane.strategies.groups import Groups
+from wane.strategies.strategy import Fitted, Resumable, StrategySettings, Substitute, Traits
 
 PLACEHOLDER: Final = "[Old tool result cleared]"
 """Text that replaces a cleared result."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wane.strategies.base import Traits
+from wane.strategies.strategy import Traits
 from wane.strategies.summarised import Summarised
 
 KEPT_TOKENS: Final = 20_000

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from wane.core import DELIMITER, Added, Counter, Episode, Kind, Mark, chars
 from wane.core.items import ASSISTANT
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.identifiers import candidates, is_identifier, spoken
 from wane.strategies.host import without_tags
 from wane.tools.calls import command_of, judge_call

@@ -7,9 +7,9 @@ from typing import Final
 
 from wane.core import Added, ContextWindow, Episode, Item, Kind
 from wane.core.policy import MAX_BUDGET
-from wane.formats.base import Part
-from wane.strategies.base import Fitted, Resumable, Slot, StrategySettings, Traits
+from wane.formats.message_format import Part
 from wane.strategies.groups import Groups
+from wane.strategies.strategy import Fitted, Resumable, Slot, StrategySettings, Traits
 
 FOLDING: Final = (
     "As soon as an episode ends, its steps leave. What stays is the call that started it and the message in which you "

@@ -17,8 +17,8 @@ from wane.core.errors import HistoryError
 from wane.core.items import ASSISTANT
 from wane.core.standing import InForce
 from wane.core.view import MessageStarts
-from wane.formats.base import Part
-from wane.strategies.base import Resumable, StrategySettings
+from wane.formats.message_format import Part
+from wane.strategies.strategy import Resumable, StrategySettings
 
 
 class Groups:

@@ -8,7 +8,7 @@ from typing import Final
 
 from wane.core import ContextWindow, Episode, EpisodeType, Item, Kind, Mark
 from wane.core.items import ASSISTANT
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 
 _OUTSIDE: Final = ""  # the scope in which the host has nothing open
 _TASK: Final = EpisodeType.TASK

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from wane.core import Item
-from wane.formats.base import Part
-from wane.strategies.base import Fitted, Resumable, StrategySettings, Traits
+from wane.formats.message_format import Part
+from wane.strategies.strategy import Fitted, Resumable, StrategySettings, Traits
 
 
 class Uncapped(Resumable):

@@ -11,7 +11,7 @@ from typing import Final
 from wane.core import Policy
 from wane.core.errors import ConfigError
 from wane.research import MissingResearchError, is_research_installed, load_research
-from wane.strategies.base import Strategy, StrategySettings, Traits
+from wane.strategies.strategy import Strategy, StrategySettings, Traits
 
 # The class of each strategy, which states its facts. A module is loaded when one of its strategies is asked for.
 _OURS: Final = {
@@ -25,8 +25,8 @@ _OURS: Final = {
     "clear-tools": "clear_tools:ClearTools",
     "mask": "clear_tools:Mask",
     "fold": "fold:Fold",
-    "paper": "window:PaperStrategy",
-    "cwl": "window:CwlStrategy",
+    "paper": "window_strategy:PaperStrategy",
+    "cwl": "window_strategy:CwlStrategy",
 }
 
 STRATEGY_NAMES: Final = tuple(_OURS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wane.strategies.base import Traits
+from wane.strategies.strategy import Traits
 from wane.strategies.summarised import Summarised
 
 INSTRUCTIONS: Final = """\

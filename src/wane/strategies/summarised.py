@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final
 from wane.core import Item, Kind, chars
 from wane.core.errors import HistoryError
 from wane.core.items import ASSISTANT
-from wane.strategies.base import Fitted, Slot, StrategySettings, Substitute, SummaryNeeded, item_of, unasked_error
 from wane.strategies.groups import Cutting
+from wane.strategies.strategy import Fitted, Slot, StrategySettings, Substitute, SummaryNeeded, item_of, unasked_error
 
 SUMMARY_TOKENS: Final = 2_000
 """Assumed tokens of a summary that nobody writes, as in a replay."""

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from wane.core import Item, Kind
 from wane.core.errors import ConfigError
-from wane.strategies.base import Fitted, StrategySettings, Traits
 from wane.strategies.groups import Cutting
+from wane.strategies.strategy import Fitted, StrategySettings, Traits
 
 HEAD: Final = 4
 """Messages at the head that `streaming` keeps: as many as StreamingLLM keeps tokens (Xiao et al., 2023)."""

@@ -50,8 +50,8 @@ Wane's `chars` counter does.
 """
 
 from wane.core.items import Kind
-from wane.testing.request import Message, Part, Request
 from wane.testing.script import Break, Call, HttpError, Reply, Script, Usage
+from wane.testing.sent_request import Message, Part, Request
 from wane.testing.server import Refusal, ScriptedServer
 
 __all__ = [

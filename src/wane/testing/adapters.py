@@ -29,11 +29,11 @@ from unittest import SkipTest
 
 from wane.conversation.events import OverheadChanged
 from wane.core import DELIMITER, RECALL, Kind
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.strategies.evicted import CLOSING, OPENING
-from wane.testing.request import Request
 from wane.testing.rules import DEEPSEEK, DEEPSEEK_V4, MISTRAL, TEMPLATE, Rule
 from wane.testing.script import Call, Reply
+from wane.testing.sent_request import Request
 from wane.testing.server import Refusal, ScriptedServer
 
 BUDGET: Final = 6_000

@@ -20,7 +20,7 @@ from wane.core.items import Kind
 from wane.formats.gemini import ROLES, is_reasoning, parts_of, seal_of
 from wane.formats.gemini_calls import call_ids, field, name_results
 from wane.formats.vocabulary import GEMINI
-from wane.testing.request import Message, Part, Request, compact, count_chars
+from wane.testing.sent_request import Message, Part, Request, compact, count_chars
 from wane.testing.wire import Provider, Refused, ScriptedEvent, canonical, check_fields, pieces, token_of
 
 if TYPE_CHECKING:

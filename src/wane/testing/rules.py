@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from wane.formats.gemini import seal_of
 from wane.formats.gemini_calls import field
-from wane.testing.request import Request
+from wane.testing.sent_request import Request
 
 Rule: TypeAlias = Callable[[Request], str | None]
 """What a server demands of a request: the words of its refusal, or None."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from wane.core.errors import ConfigError
-from wane.testing.request import Request, compact, count_chars
+from wane.testing.sent_request import Request, compact, count_chars
 
 
 @dataclass(frozen=True, slots=True)

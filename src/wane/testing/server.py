@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 
-    from wane.testing.request import Request
+    from wane.testing.sent_request import Request
 
 _PROVIDERS: Final[Mapping[str, Provider]] = {
     "/v1/chat/completions": OpenAIChat(),
@@ -210,13 +210,13 @@ class ScriptedServer:
         Raises:
             MissingExtraError: without the `openai` extra.
         """
-        from wane.testing.models import openai_chat_model
+        from wane.testing.connected_models import openai_chat_model
 
         return openai_chat_model(self.url, name, max_retries)
 
     def openai_responses_model(self, name: str = "gpt-5", *, max_retries: int = 0) -> OpenAIResponsesModel:
         """Return a Pydantic AI model that speaks Responses to this server; see `openai_model`."""
-        from wane.testing.models import openai_responses_model
+        from wane.testing.connected_models import openai_responses_model
 
         return openai_responses_model(self.url, name, max_retries)
 
@@ -226,7 +226,7 @@ class ScriptedServer:
         Raises:
             MissingExtraError: without the `anthropic` extra.
         """
-        from wane.testing.models import anthropic_model
+        from wane.testing.connected_models import anthropic_model
 
         return anthropic_model(self.url, name, max_retries)
 
@@ -236,7 +236,7 @@ class ScriptedServer:
         Raises:
             MissingExtraError: without the `google` extra.
         """
-        from wane.testing.models import google_model
+        from wane.testing.connected_models import google_model
 
         return google_model(self.url, name, max_retries)
 

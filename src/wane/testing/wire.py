@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
-from wane.testing.request import Api, Message, Part, Request, count_chars
+from wane.testing.sent_request import Api, Message, Part, Request, count_chars
 
 if TYPE_CHECKING:
     from wane.testing.script import Reply, Usage

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from wane.core import ToolClass
-from wane.tools.commands import judge_command, only_searches, patched_files
+from wane.tools.command_lines import judge_command, only_searches, patched_files
 from wane.tools.judgement import Activity, Judgement
 from wane.tools.paths import basename
 from wane.tools.programs import word_set

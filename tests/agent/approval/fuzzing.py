@@ -19,9 +19,9 @@ from typing import Final
 from tests.agent.approval.everyday import READING
 from tests.agent.approval.test_everyday import make_project
 from tests.agent.conftest import git
-from wane.agent.approval.commands import parts_of_line
 from wane.agent.approval.grammar import UnreadableError, read_line
-from wane.agent.approval.reading import Reading, Surroundings, readings
+from wane.agent.approval.readonly import Reading, Surroundings, readings
+from wane.agent.approval.splitting import parts_of_line
 from wane.agent.repositories import RepositoryGuard, quiet_environment
 from wane.agent.sandbox.wall import Sandbox, supervisor_argv
 from wane.tools.usages import PROGRAMS, USAGES

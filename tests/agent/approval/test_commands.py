@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from wane.agent.approval.commands import parts_of
+from wane.agent.approval.splitting import parts_of
 
 
 def texts(line: str) -> list[str] | None:

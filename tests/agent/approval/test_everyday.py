@@ -10,9 +10,9 @@ import pytest
 
 from tests.agent.approval.everyday import CHANGING, READING
 from tests.agent.conftest import git
-from wane.agent.approval.commands import parts_of_line
 from wane.agent.approval.grammar import UnreadableError, read_line
-from wane.agent.approval.reading import Reading, Surroundings, readings
+from wane.agent.approval.readonly import Reading, Surroundings, readings
+from wane.agent.approval.splitting import parts_of_line
 from wane.agent.repositories import RepositoryGuard, quiet_environment
 from wane.agent.search_path import remove_project
 

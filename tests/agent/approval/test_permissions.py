@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import git
+from wane.agent.approval.permission_rules import RememberedRules, Rule
 from wane.agent.approval.permissions import AnswerScope, Approval, ApprovalRequest, Effect, PartVerdict, Permissions
-from wane.agent.approval.reading import Surroundings
-from wane.agent.approval.rules import RememberedRules, Rule
+from wane.agent.approval.readonly import Surroundings
 from wane.agent.config import project_of
 from wane.agent.repositories import RepositoryGuard
 from wane.core.errors import ConfigError

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from wane.agent.approval.commands import ShellPart, parts_of
-from wane.agent.approval.rules import EDIT, MCP, Rule, rule_for
+from wane.agent.approval.permission_rules import EDIT, MCP, Rule, rule_for
+from wane.agent.approval.splitting import ShellPart, parts_of
 from wane.core.errors import ConfigError
 
 

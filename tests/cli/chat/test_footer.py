@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from wane.account import Account
-from wane.agent.events import Spent, TextDelta, ToolCalled, ToolReturned, Waiting
+from wane.agent.turn_events import Spent, TextDelta, ToolCalled, ToolReturned, Waiting
 from wane.cli.chat.narration import Narration, TurnActivity, format_duration
 
 

@@ -32,7 +32,7 @@ from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 from tests.integrations.adapters.support import LOOK, breaks, mark, needs, part_texts
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.integrations.agent_framework import AgentFrameworkFormat, ContextLifecycle
 from wane.testing import Call, Reply, Request, ScriptedServer, adapters
 from wane.testing.adapters import grep, read

@@ -26,7 +26,7 @@ from agno.tools import tool
 from tests.integrations.adapters.support import needs, part_texts
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.agno import AgnoFormat, ContextLifecycle
 from wane.testing import Call, Reply, ScriptedServer, adapters

@@ -33,12 +33,12 @@ from wane.conversation import Conversation
 from wane.conversation.events import EpisodeClosed, EpisodeOpened, MessageTaken
 from wane.core import Kind
 from wane.core.errors import ConfigError, FormatError
-from wane.formats import base
+from wane.formats import message_format
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.google_adk import ContextLifecycle, GoogleADKFormat
 from wane.testing import Call, Reply, ScriptedServer, adapters
 from wane.testing.adapters import grep, read
-from wane.testing.request import compact
+from wane.testing.sent_request import compact
 
 FORMAT = GoogleADKFormat()
 
@@ -76,20 +76,24 @@ class ADKThread:
         parts = events[-1].content.parts if events[-1].content else []
         return "".join(part.text or "" for part in parts if not part.thought)
 
-    def read_stored(self) -> Sequence[base.Part]:
+    def read_stored(self) -> Sequence[message_format.Part]:
         session = asyncio.run(self._sessions.get_session(app_name="app", user_id="u", session_id=self._session))
         parts = [
             (event, part) for event in session.events for part in (event.content.parts if event.content else None) or ()
         ]
-        stored = list[base.Part]()
+        stored = list[message_format.Part]()
         for event, part in parts:
             if call := part.function_call:
-                stored.append(base.Part(Kind.CALL, call_id=call.id, tool=call.name, arguments=compact(call.args)))
+                stored.append(
+                    message_format.Part(Kind.CALL, call_id=call.id, tool=call.name, arguments=compact(call.args))
+                )
             elif answer := part.function_response:
-                stored.append(base.Part(Kind.RESULT, str((answer.response or {}).get("result")), call_id=answer.id))
+                stored.append(
+                    message_format.Part(Kind.RESULT, str((answer.response or {}).get("result")), call_id=answer.id)
+                )
             else:
                 kind = Kind.USER if event.author == "user" else Kind.REASONING if part.thought else Kind.TEXT
-                stored.append(base.Part(kind, part.text or ""))
+                stored.append(message_format.Part(kind, part.text or ""))
         return stored
 
     def again(self, adapter: ContextLifecycle) -> ADKThread:

@@ -29,7 +29,7 @@ from haystack.utils import Secret
 from tests.integrations.adapters.support import needs, part_texts
 from wane.core import Kind
 from wane.core.errors import ConfigError, FormatError
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.haystack import ContextLifecycle, HaystackFormat
 from wane.testing import Call, Reply, ScriptedServer, adapters

@@ -45,7 +45,7 @@ from pydantic import TypeAdapter
 from tests.integrations.adapters.support import LOOK, needs, part_texts
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.integrations.inspect_ai import ContextLifecycle, InspectFormat
 from wane.testing import Call, Reply, ScriptedServer, adapters
 

@@ -30,7 +30,7 @@ from langgraph.types import Command
 from tests.integrations.adapters.support import LOOK, breaks, mark
 from wane.conversation.events import MessageTaken, PassRan, UsageObserved
 from wane.core import Kind, chars
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.langchain import ContextLifecycle, LangChainFormat, LifecycleState
 from wane.testing import Call, Reply, ScriptedServer, adapters

@@ -28,7 +28,7 @@ from minisweagent.exceptions import UserInterruption
 
 from tests.integrations.adapters.support import LOOK, mark
 from wane.core import Kind
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.integrations.mini_swe_agent import ContextLifecycle, MiniFormat
 from wane.testing import Call, Reply, ScriptedServer, adapters
 

@@ -28,7 +28,7 @@ from agents import (
 from agents.testing import ScriptedModel, assistant_message, function_call
 from openai import AsyncOpenAI
 
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.formats.openai_responses import OpenAIResponsesFormat
 from wane.integrations.openai_agents import ContextLifecycle
 from wane.testing import Call, Reply, ScriptedServer, adapters

@@ -54,7 +54,7 @@ from tests.integrations.adapters.support import needs, part_texts
 from wane.conversation.events import PassRan, UsageObserved
 from wane.core import Kind, Policy
 from wane.core.errors import FormatError
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.integrations.openhands import ContextLifecycle, OpenHandsFormat
 from wane.testing import Call, Reply, ScriptedServer, adapters
 

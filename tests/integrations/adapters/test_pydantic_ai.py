@@ -18,7 +18,7 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.integrations.pydantic_ai import ContextLifecycle
 from wane.testing import adapters

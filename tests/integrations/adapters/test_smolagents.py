@@ -22,11 +22,11 @@ from smolagents.utils import AgentError
 from tests.integrations.adapters.support import needs, part_texts
 from wane.core import OWN_TOOLS, Kind
 from wane.core.errors import ConfigError, FormatError
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.smolagents import ContextLifecycle, SmolagentsFormat, messages_of
 from wane.strategies.evicted import OPENING
-from wane.testing import Call, Reply, Request, ScriptedServer, adapters, request
+from wane.testing import Call, Reply, Request, ScriptedServer, adapters, sent_request
 from wane.testing.rules import Rule
 
 FORMAT = SmolagentsFormat()
@@ -70,8 +70,8 @@ class Provider(ScriptedServer):
 
 
 def apart(sent: Request) -> Request:
-    messages: list[request.Message] = []
-    calls: list[request.Part] = []
+    messages: list[sent_request.Message] = []
+    calls: list[sent_request.Part] = []
     for message in sent.messages:
         text = "".join(part.text for part in message.parts)
         if message.role == "system":
@@ -80,25 +80,25 @@ def apart(sent: Request) -> Request:
         parts = answer_parts(text) if message.role == "assistant" else list(user_parts(text, calls))
         calls = [part for part in parts if part.kind is Kind.CALL]
         # What stands around them counts, too.
-        frame = request.Part(Kind.SYSTEM, " " * (len(text) - sum(len(part.text) for part in parts)))
+        frame = sent_request.Part(Kind.SYSTEM, " " * (len(text) - sum(len(part.text) for part in parts)))
         messages.append(replace(message, parts=(*parts, frame)))
     return replace(sent, messages=tuple(messages))
 
 
-def answer_parts(text: str) -> list[request.Part]:
-    parts: list[request.Part] = []
+def answer_parts(text: str) -> list[sent_request.Part]:
+    parts: list[sent_request.Part] = []
     lines = iter(text.splitlines())
     for line in lines:
         if line != CALLS:
-            parts.append(request.Part(Kind.TEXT, line))
+            parts.append(sent_request.Part(Kind.TEXT, line))
             continue
         for call in ast.literal_eval(next(lines)):
             name, arguments = call["function"]["name"], json.dumps(call["function"]["arguments"])
-            parts.append(request.Part(Kind.CALL, arguments, call["id"], name))
+            parts.append(sent_request.Part(Kind.CALL, arguments, call["id"], name))
     return parts
 
 
-def user_parts(text: str, calls: Sequence[request.Part]) -> Iterator[request.Part]:
+def user_parts(text: str, calls: Sequence[sent_request.Part]) -> Iterator[sent_request.Part]:
     blocks: list[list[str]] = []
     for line in text.splitlines():
         if line in (OBSERVED, TASK) or line.startswith(ADDED):
@@ -109,10 +109,10 @@ def user_parts(text: str, calls: Sequence[request.Part]) -> Iterator[request.Par
         if first == OBSERVED:
             yield from result_parts("\n".join(lines), calls)
         else:
-            yield request.Part(Kind.USER, "\n".join(lines if first == TASK else [first, *lines]))
+            yield sent_request.Part(Kind.USER, "\n".join(lines if first == TASK else [first, *lines]))
 
 
-def result_parts(text: str, calls: Sequence[request.Part]) -> Iterator[request.Part]:
+def result_parts(text: str, calls: Sequence[sent_request.Part]) -> Iterator[sent_request.Part]:
     for call, following in zip(calls, [*calls[1:], None], strict=True):
         if following is None:
             result, text = text, ""
@@ -125,10 +125,10 @@ def result_parts(text: str, calls: Sequence[request.Part]) -> Iterator[request.P
         else:
             result, _, text = text.partition("\n" + content_read(following))
             text = content_read(following) + text
-        yield request.Part(Kind.RESULT, result, call.call_id)
+        yield sent_request.Part(Kind.RESULT, result, call.call_id)
 
 
-def content_read(call: request.Part) -> str:
+def content_read(call: sent_request.Part) -> str:
     return adapters.content_of(next(iter(json.loads(call.text).values())))
 
 
@@ -234,7 +234,7 @@ def test_a_memory_of_which_nothing_has_left_goes_out_as_without_wane() -> None:
         with ScriptedServer(script) as server:
             agent = agent_of(model_of(server.url))
             (ContextLifecycle(budget="100k").attach(agent) if attach else agent).run("Go.")
-        sent.append([request.body["messages"][1:] for request in server.requests])
+        sent.append([sent_request.body["messages"][1:] for request in server.requests])
     assert sent[0] == sent[1]
 
 

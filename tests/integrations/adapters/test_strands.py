@@ -29,7 +29,7 @@ from strands.session.file_session_manager import FileSessionManager
 from tests.integrations.adapters.support import breaks
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.strands import ContextLifecycle, StrandsFormat, join_neighbours
 from wane.testing import Call, Reply, ScriptedServer, adapters

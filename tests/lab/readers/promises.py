@@ -9,7 +9,7 @@ import pytest
 from wane import ContextWindow, Kind, chars
 from wane.lab.readers import head
 from wane.lab.readers.reading import line_reader_of
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 
 SESSIONS = Path(__file__).resolve().parents[4] / "shared" / "sessions"
 OUTPUT = {Kind.TEXT, Kind.REASONING, Kind.CALL}

@@ -11,7 +11,7 @@ import pytest
 from tests.lab.readers.promises import check, kinds, problems, texts
 from wane import chars
 from wane.lab.readers import read_session
-from wane.lab.session import CallUsage, RecordedSession
+from wane.lab.recorded_session import CallUsage, RecordedSession
 
 Step = dict[str, Any]
 

@@ -8,9 +8,9 @@ import struct
 import pytest
 
 from wane.formats.anthropic import SEAL
+from wane.formats.fields import sealed_tokens
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import sealed_tokens
-from wane.lab.readers.building.blocks import DOCUMENT_TOKENS, content, image_tokens
+from wane.lab.readers.building.content import DOCUMENT_TOKENS, content, image_tokens
 
 
 def png(width: int, height: int) -> bytes:

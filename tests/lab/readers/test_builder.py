@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tests.lab.readers.promises import check, problems
 from wane import Kind
-from wane.formats.base import Part
-from wane.lab.readers.building.blocks import Content
+from wane.formats.message_format import Part
 from wane.lab.readers.building.builder import UNKNOWN_TOOL, SessionBuilder
-from wane.lab.readers.building.lines import NAMED_EACH
+from wane.lab.readers.building.content import Content
+from wane.lab.readers.building.json_lines import NAMED_EACH
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ import pytest
 from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts, title_of
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
-from wane.lab.cache.rewrites import examine
+from wane.lab.cache.paid_again import examine
 from wane.lab.counting import count
 from wane.lab.readers import claude_code, gather, read_session
-from wane.lab.replaying.replay import Pricing
+from wane.lab.recorded_session import CallUsage, RecordedSession
 from wane.lab.replaying.spent import account_of
-from wane.lab.session import CallUsage, RecordedSession
+from wane.lab.replaying.strategy_replay import Pricing
 from wane.rewrites import Cause, Certainty
 
 USAGE = {"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 9}

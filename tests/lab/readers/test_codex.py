@@ -12,7 +12,7 @@ from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, p
 from tests.lab.readers.writing import Line, write_lines
 from wane import FormatError, JournalError, Kind
 from wane.lab.readers import codex, gather, read_session
-from wane.lab.session import CallUsage, RecordedSession
+from wane.lab.recorded_session import CallUsage, RecordedSession
 
 META: Line = {
     "timestamp": "2026-01-01T00:00:00Z",

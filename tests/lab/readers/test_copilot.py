@@ -9,7 +9,7 @@ from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, p
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
 from wane.lab.readers import read_session
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 
 
 def event(name: str, kind: str, agent: str | None = None, **data: Any) -> Line:

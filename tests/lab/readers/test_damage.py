@@ -32,7 +32,7 @@ from wane.lab.readers import (
     pi,
     read_session,
 )
-from wane.lab.readers.building.lines import head
+from wane.lab.readers.building.json_lines import head
 from wane.lab.readers.reading import line_reader_of
 
 

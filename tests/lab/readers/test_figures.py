@@ -14,11 +14,11 @@ from tests.lab.readers.test_recordings import RECORDINGS
 from tests.lab.readers.writing import write_lines
 from wane.account import Account
 from wane.lab.counting import count
-from wane.lab.figures import Totals
 from wane.lab.readers import read_session
-from wane.lab.replaying.replay import Pricing
+from wane.lab.recorded_session import CallUsage, RecordedSession
+from wane.lab.replay_figures import Totals
 from wane.lab.replaying.spent import Recorded
-from wane.lab.session import CallUsage, RecordedSession
+from wane.lab.replaying.strategy_replay import Pricing
 from wane.prices import Cost, listed_name
 from wane.rewrites import Cause, Certainty
 
@@ -69,7 +69,7 @@ def test_a_plan_that_aider_hands_to_the_editor_is_no_turn_of_the_user() -> None:
 
 @needs_inputs
 def test_results_that_opencode_cleared_are_an_eviction_that_it_recorded() -> None:
-    from wane.lab.cache.rewrites import examine
+    from wane.lab.cache.paid_again import examine
 
     (session,) = map(check, read_session(FAILING / "08-opencode-pruned.json"))
     (eviction,) = session.evictions

@@ -7,11 +7,11 @@ import pytest
 from tests.lab.readers.promises import check, kinds, texts
 from wane import ConfigError, Kind
 from wane.core import Mark
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.lab.readers import join
-from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.session import CallUsage, Compaction, ModelCall, Problem, RecordedEviction, RecordedSession
+from wane.lab.readers.building.content import Content
+from wane.lab.recorded_session import CallUsage, Compaction, ModelCall, Problem, RecordedEviction, RecordedSession
 
 
 def session(

@@ -15,10 +15,10 @@ from wane.journal import ConfigRecord, MessageRecord, NoteRecord, PassRecord, Re
 from wane.journal.records import CLIENT_NOTE, FORK_NOTE, REPLY_NOTE, SPENT_NOTE, SamplingUsage, UsageParts
 from wane.lab.counting import count
 from wane.lab.readers import read_session
+from wane.lab.recorded_session import CallUsage, EvictionStep, RecordedEviction, RecordedSession
 from wane.lab.replaying.managed import money_of
-from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.spent import Recorded
-from wane.lab.session import CallUsage, EvictionStep, RecordedEviction, RecordedSession
+from wane.lab.replaying.strategy_replay import Pricing
 
 
 def answer(number: int, **more: Any) -> MessageRecord:

@@ -12,7 +12,7 @@ from tests.lab.readers.promises import check, kinds, texts, title_of
 from tests.lab.readers.writing import write_lines
 from wane.core.errors import FormatError
 from wane.lab.readers import claude_code, kimi_code, mistral_vibe, qwen_code, read_session
-from wane.lab.session import CallUsage
+from wane.lab.recorded_session import CallUsage
 
 Line = dict[str, Any]
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lab.readers.writing import write_lines
-from wane.formats.values import compact, raw_text
-from wane.lab.readers.building import lines
-from wane.lab.readers.building.lines import Problems, head, records
+from wane.formats.fields import compact, raw_text
+from wane.lab.readers.building import json_lines
+from wane.lab.readers.building.json_lines import Problems, head, records
 from wane.lab.readers.building.values import count, first_words, seconds, sound, usage_of, write_arguments
-from wane.lab.session import CallUsage
+from wane.lab.recorded_session import CallUsage
 from wane.rewrites import explain_reported
 
 
@@ -55,8 +55,8 @@ def test_a_line_longer_than_any_record_is_passed_over(tmp_path: Path) -> None:
 
 def test_many_problems_of_one_kind_are_counted_not_listed(tmp_path: Path) -> None:
     _, problems = read(write_lines(tmp_path / "a", *["{"] * 1000))
-    assert len(problems) == lines.NAMED_EACH + 1
-    assert problems[-1] == f"None: {1000 - lines.NAMED_EACH:,} more: not JSON"
+    assert len(problems) == json_lines.NAMED_EACH + 1
+    assert problems[-1] == f"None: {1000 - json_lines.NAMED_EACH:,} more: not JSON"
 
 
 def test_the_head_of_a_file_is_its_first_values(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from tests.lab.readers.writing import write_lines
 from wane.core.errors import WaneError
 from wane.journal import MessageRecord, StrategyRecord
 from wane.lab.readers import read_file
-from wane.lab.session import Problem, RecordedSession
+from wane.lab.recorded_session import Problem, RecordedSession
 
 MARK = "xyzzy-4711"
 

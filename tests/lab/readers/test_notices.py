@@ -13,7 +13,7 @@ from tests.lab.readers.test_claude_code import Transcript, read, text_block, too
 from wane import Kind, chars
 from wane.formats.notices import is_notice
 from wane.lab.readers import read_session
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 
 HUMAN = {"origin": {"kind": "human"}}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "x"}}

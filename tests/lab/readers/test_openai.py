@@ -11,7 +11,7 @@ import pytest
 from tests.lab.readers.promises import check, kinds, problems, texts
 from wane import FormatError
 from wane.lab.readers import read_session
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command":"ls"}'}}
 CHAT: list[dict[str, Any]] = [

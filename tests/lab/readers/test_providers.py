@@ -13,7 +13,7 @@ from tests.lab.readers.test_openai import CHAT
 from tests.lab.readers.test_openai import KINDS as CHAT_KINDS
 from wane import chars
 from wane.lab.readers import read_session
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 
 ANTHROPIC: list[dict[str, Any]] = [
     {

@@ -27,7 +27,7 @@ from pydantic_ai.usage import RequestUsage
 from tests.lab.readers.promises import check, kinds, problems
 from wane import chars
 from wane.lab.readers import read_session
-from wane.lab.session import CallUsage, RecordedSession
+from wane.lab.recorded_session import CallUsage, RecordedSession
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ASKED = ModelRequest(parts=[SystemPromptPart("be brief"), UserPromptPart("list the files")], instructions="and kind")

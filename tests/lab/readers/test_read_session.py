@@ -17,7 +17,7 @@ import zstandard
 from tests.lab.readers.promises import SESSIONS, check, needs_sessions
 from wane import FormatError, JournalError, SessionNotFoundError, chars
 from wane.lab.readers import READER_NAMES, find_files, gather, head, join, read_file, read_session
-from wane.lab.readers.building.lines import open_unpacked
+from wane.lab.readers.building.json_lines import open_unpacked
 from wane.lab.readers.kin import first_record
 
 CHAT = json.dumps([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}])

@@ -23,7 +23,7 @@ from tests.lab.readers.writing import write_lines
 from wane import Kind
 from wane.core.errors import FormatError
 from wane.lab.readers import databases, read_session
-from wane.lab.session import CallUsage, Problem, RecordedSession
+from wane.lab.recorded_session import CallUsage, Problem, RecordedSession
 
 RECORDINGS = Path(__file__).parent / "recordings"
 TASK = ["reasoning", "text", "call", "result", "call", "call", "result", "result", "text"]

@@ -25,7 +25,7 @@ from tests.proxy.server.support import proxy
 from wane.cli.proxy.plugins import PLUGINS
 from wane.conversation import ContextSettings
 from wane.proxy.server.status import SessionPages
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store import open_store
 from wane.testing import Call, Reply, Request, ScriptedServer
 

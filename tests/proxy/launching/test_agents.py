@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from wane.core.errors import ConfigError
-from wane.proxy.agents.base import GOOGLE, OPENAI, AgentCommand, Start, around_proxies, openai_base
+from wane.proxy.agents.coding_agent import GOOGLE, OPENAI, AgentCommand, Start, around_proxies, openai_base
 from wane.proxy.agents.known import (
     ClaudeCode,
     ClaudeInEditor,

@@ -16,12 +16,12 @@ from tests.cli.conftest import plain_surroundings, run
 from tests.proxy.agents import Worker
 from tests.proxy.world import Client, Done, Model, Upstream, begin, work
 from wane.conversation import ContextSettings
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.journal import SessionStore
-from wane.proxy.sessions.figures import Facts
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_figures import Facts
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.wire.base import Body
+from wane.proxy.wire.wire import Body
 
 __all__ = ["plain_surroundings", "run"]
 

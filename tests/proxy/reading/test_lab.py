@@ -30,9 +30,9 @@ from wane.journal import (
     read,
 )
 from wane.lab.readers import read_session
-from wane.lab.session import RecordedSession
-from wane.proxy.sessions.index import SessionIndex
+from wane.lab.recorded_session import RecordedSession
 from wane.proxy.sessions.sender import sender_of
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store.disk import DiskStore
 
 

@@ -15,8 +15,8 @@ from wane.journal import SessionStore
 from wane.lab.readers import gather
 from wane.proxy.server.status import figures_of
 from wane.proxy.server.workers import with_agents
-from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import NOBODY, Sender
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.traffic import Traffic
 from wane.testing import Call, Reply, Request

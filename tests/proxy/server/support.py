@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from wane.proxy.server.app import known_wires
-from wane.proxy.server.run import Running, serving
+from wane.proxy.server.running import Running, serving
 from wane.proxy.server.status import SessionPages
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.settings import Address, ServerSettings, ServerTimeouts, UpstreamUrl
 from wane.proxy.store import open_store
-from wane.proxy.wire.base import Wire
+from wane.proxy.wire.wire import Wire
 
 KEY = "sk-a-key-that-nobody-may-see"
 TOKEN = "a-token-of-some-length"

@@ -13,12 +13,12 @@ import pytest
 from tests.cli.conftest import Run, plain_surroundings, run
 from tests.proxy.server.support import Answer, Listening, ask, body, message, provider, proxy, response
 from tests.proxy.server.test_managed import replies
-from wane.cli.proxy.options import show_session
 from wane.cli.proxy.plugins import MANIFEST, PLUGINS, claude_files
+from wane.cli.proxy.proxy_options import show_session
 from wane.conversation import ContextSettings
 from wane.journal import ChoiceRecord
 from wane.proxy.server.status import SessionPages
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store import open_store
 
 __all__ = ["plain_surroundings", "run"]  # fixtures

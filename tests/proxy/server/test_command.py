@@ -19,15 +19,15 @@ from tests.proxy.server import support
 from tests.proxy.server.support import KEY, START, STOP, TOKEN, Asked, ask, body, chunk, provider, request
 from wane.cli import failure
 from wane.cli.failure import UsageError
+from wane.cli.flag_values import size
 from wane.cli.installing import install_line, origin_of_wane
-from wane.cli.proxy.commands import ProxyCommandOptions
-from wane.cli.proxy.options import proxy_options
-from wane.cli.values import size
+from wane.cli.proxy.proxy_commands import ProxyCommandOptions
+from wane.cli.proxy.proxy_options import proxy_options
 from wane.core import Policy
 from wane.core.errors import ConfigError, WaneError
 from wane.flags import options_of
 from wane.journal import SessionStore
-from wane.proxy.server.run import ListenError, ProxyOptions, in_thread
+from wane.proxy.server.running import ListenError, ProxyOptions, in_thread
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 
 WANE = [sys.executable, "-m", "wane.cli.main"]

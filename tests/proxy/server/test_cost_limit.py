@@ -34,17 +34,17 @@ from tests.proxy.server.test_managed import replies
 from tests.proxy.server.test_workers import children, forks
 from tests.proxy.store.servers import Postgres, Redis, run_server
 from wane.cli.failure import UsageError
-from wane.cli.proxy.commands import ProxyCommandOptions, TreatmentOptions
-from wane.cli.proxy.options import proxy_options
+from wane.cli.proxy.proxy_commands import ProxyCommandOptions, TreatmentOptions
+from wane.cli.proxy.proxy_options import proxy_options
 from wane.core.errors import ConfigError
 from wane.prices import Prices, prices_of
 from wane.proxy.head import RefusedError
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 from wane.proxy.spending.reservations import ASSUMED_OUTPUT, IMAGE_TOKENS, most
 from wane.proxy.store import open_store
-from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.ledger import LEDGER, Ledger
+from wane.proxy.store.stores import MemoryStore, StoreError
 
 MODEL = "claude-sonnet-4-5"
 RATES = Prices.of(MODEL).tiers[0]

@@ -11,9 +11,9 @@ from tests.proxy.world import exchange as whole_exchange
 from wane.core.errors import FormatError
 from wane.proxy import jsons
 from wane.proxy.server.exchange import Exchange, State
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.base import MemoryStore
-from wane.proxy.wire.base import Round
+from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.store.stores import MemoryStore
+from wane.proxy.wire.wire import Round
 from wane.testing import Call, Reply
 
 DONE = Round({"role": "assistant", "content": "Done."})

@@ -37,10 +37,10 @@ from tests.proxy.server.test_managed import ALONE, replies, stream_response, tex
 from wane.core.errors import ConfigError
 from wane.proxy.http.failover import REST, Failover
 from wane.proxy.http.upstream import Upstream
-from wane.proxy.server.run import Running
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.server.running import Running
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.settings import Address, ServerSettings, ServerTimeouts, UpstreamUrl
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.store.stores import MemoryStore
 from wane.proxy.traffic import Traffic
 from wane.testing.anthropic import Anthropic
 

@@ -30,12 +30,12 @@ from tests.proxy.server.support import (
     until,
 )
 from tests.proxy.store.servers import free_port
-from wane.proxy.server.run import Running
+from wane.proxy.server.running import Running
 from wane.proxy.sessions.finder import SessionFinder
-from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.memory import CachedSession
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store import open_store
-from wane.proxy.wire.base import Wire
+from wane.proxy.wire.wire import Wire
 
 
 def outcomes(running: Running) -> dict[str, int]:

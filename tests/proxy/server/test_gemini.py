@@ -12,7 +12,7 @@ import pytest
 
 from tests.proxy.server.support import KEY, Asked, ask, provider, proxy, response
 from wane.conversation.context import ContextSettings
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
 from wane.proxy.store import open_store
 from wane.testing import Call, HttpError, Reply, ScriptedServer, Usage

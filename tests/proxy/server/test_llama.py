@@ -13,7 +13,7 @@ from wane.conversation.context import ContextSettings
 from wane.core.errors import ConfigError
 from wane.proxy.http import llama
 from wane.proxy.http.llama import shows_tools
-from wane.proxy.server.run import ProxyOptions, running
+from wane.proxy.server.running import ProxyOptions, running
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 
 LISTEN = Address("127.0.0.1", 0)

@@ -37,9 +37,9 @@ from tests.proxy.server.support import (
 )
 from wane.conversation import ContextSettings
 from wane.core import Policy
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store import open_store
-from wane.proxy.wire.base import MAX_ROUNDS
+from wane.proxy.wire.wire import MAX_ROUNDS
 
 Answering = Callable[[Asked, asyncio.StreamWriter], Any]
 

@@ -14,9 +14,9 @@ from tests.proxy.world import AnthropicClient, begin
 from wane.proxy.head import RequestHead
 from wane.proxy.http.client import Client
 from wane.proxy.server.exchange import Exchange
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.settings import ServerTimeouts
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.store.stores import MemoryStore
 from wane.proxy.traffic import Traffic
 
 

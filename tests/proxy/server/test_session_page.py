@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 from tests.proxy.server.support import Asked, ask, body, message, provider, proxy, response
-from wane.cli.proxy.options import show_session
+from wane.cli.proxy.proxy_options import show_session
 from wane.proxy.server.status import SessionPages
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store import open_store
 
 PAGES = SessionPages("the-key", show_session)

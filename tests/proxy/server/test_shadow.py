@@ -30,17 +30,17 @@ from tests.proxy.server.test_cost_limit import priced_body as priced
 from tests.proxy.server.test_managed import replies
 from tests.proxy.world import Client, Upstream, every_client
 from wane.cli.failure import UsageError
-from wane.cli.lab.commands import PRICE
-from wane.cli.proxy.options import Shadow
+from wane.cli.lab.lab_commands import PRICE
+from wane.cli.proxy.proxy_options import Shadow
 from wane.conversation.context import ContextSettings
 from wane.journal import SessionStore
 from wane.lab.readers import read_session
 from wane.lab.shadow import predict, sentences
-from wane.proxy.server.run import Running
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.base import MemoryStore, Store
+from wane.proxy.server.running import Running
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store.disk import DiskStore
-from wane.strategies.base import StrategySettings
+from wane.proxy.store.stores import MemoryStore, Store
+from wane.strategies.strategy import StrategySettings
 
 __all__ = ["plain_surroundings", "run"]
 

@@ -13,8 +13,8 @@ from tests.proxy.server.support import Answer, Asked, ask, event, provider, prox
 from tests.proxy.server.test_shadow import PATHS
 from tests.proxy.world import Client, ResponsesClient, every_client
 from wane.conversation.context import ContextSettings
-from wane.proxy.server.run import Running
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.server.running import Running
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store import open_store
 from wane.testing import Call, Reply, Request, ScriptedServer, Usage
 from wane.testing.openai import OpenAIResponses

@@ -30,8 +30,8 @@ from wane.account import Account
 from wane.journal import read
 from wane.prices import TokenUsage, cost_of
 from wane.proxy.server.app import sums_usage
-from wane.proxy.server.run import Running
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.server.running import Running
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.settings import ReportedUsage
 from wane.proxy.store import open_store
 

@@ -14,8 +14,8 @@ from tests.proxy.server.support import Answer, ask, body, message, provider, pro
 from tests.proxy.server.test_command import Process, wane_proxy
 from tests.proxy.server.test_managed import replies
 from tests.proxy.store.servers import Redis, run_server
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.base import MemoryStore, StoreError
+from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.store.stores import MemoryStore, StoreError
 
 forks = pytest.mark.skipif(not Path("/proc").is_dir(), reason="reads the processes' children from /proc")
 SAID = response(message("hi", usage={"input_tokens": 100, "output_tokens": 1}))

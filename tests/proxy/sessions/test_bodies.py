@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.proxy.world import AnthropicClient, ChatClient, GeminiClient, ResponsesClient
 from wane.proxy import jsons
 from wane.proxy.sessions.bodies import BodyReader, ReadBody
-from wane.proxy.wire.base import Wire
+from wane.proxy.wire.wire import Wire
 
 Write = Callable[[Any], bytes]
 LONG = "A long text, so that the body is worth keeping. " * 100

@@ -18,9 +18,9 @@ from wane.conversation import ContextSettings
 from wane.core import Policy
 from wane.prices import TokenUsage
 from wane.proxy.sessions.caching import AnsweredPrefix, CacheWatch, SentPrefix
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.messages import Arrival
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.sessions.client_messages import Arrival
+from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.store.stores import MemoryStore
 from wane.rewrites import Cause, Certainty, Explanation
 
 Body = dict[str, Any]

@@ -26,8 +26,8 @@ from tests.proxy.world import (
 )
 from wane import Kind
 from wane.proxy import jsons
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.store.stores import MemoryStore
 from wane.testing import Call, Reply, Request
 
 

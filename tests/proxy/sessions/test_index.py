@@ -33,9 +33,9 @@ from wane.core.errors import ConfigError
 from wane.formats.notices import is_notice
 from wane.journal import SessionStore
 from wane.proxy.server.exchange import Exchange
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.base import MemoryStore, StoreError
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store.disk import DiskStore
+from wane.proxy.store.stores import MemoryStore, StoreError
 from wane.testing import Call, Reply, Usage
 
 every_client = pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from wane.conversation.context import ContextSettings
 from wane.journal import UsageRecord
 from wane.money import dollars
 from wane.prices import NO_USAGE, Bill, CacheUse, Prices, TokenUsage, assumed_prices
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.session import Session
-from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import Round
+from wane.proxy.sessions.managed_session import Session
+from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.wire.anthropic.anthropic_wire import AnthropicWire
+from wane.proxy.wire.wire import Round
 from wane.savings import Money, SavingsMeter, described_effect
 
 MODEL = "claude-sonnet-4-5"

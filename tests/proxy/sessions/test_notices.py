@@ -14,8 +14,8 @@ from tests.marks import first_quick
 from tests.proxy.sessions.test_index import SMALL, result, work, worker
 from tests.proxy.world import AnthropicClient, Client, RemindedClient, ResponsesClient, exchange
 from wane import Policy
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.store.stores import MemoryStore
 
 LONG = "what the harness has to say " * 30
 SKILL = f"Base directory for this skill: /w/.claude/skills/tidy\n\n# Tidy\n\n{LONG}"

@@ -16,11 +16,11 @@ from wane import Kind
 from wane.conversation import ContextSettings
 from wane.journal import SessionStore
 from wane.journal.records import UNKNOWN_PARENT
-from wane.proxy.sessions.figures import SessionStatus
-from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import AGENTS, NOBODY, Parentage, Sender, handed_over, prompts_of
-from wane.proxy.store.base import MemoryStore, StoreError
+from wane.proxy.sessions.session_figures import SessionStatus
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store.disk import DiskStore
+from wane.proxy.store.stores import MemoryStore, StoreError
 from wane.proxy.team.deletion import delete_name
 from wane.testing import Call, Reply, Request
 

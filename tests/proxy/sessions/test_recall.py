@@ -16,13 +16,13 @@ from tests.proxy.recaller import Recaller, recall_results
 from tests.proxy.sessions.test_index import SMALL, clear_results, disk, every_client, result, work
 from tests.proxy.world import Client, Upstream, exchange, run_turn
 from wane.cli.failure import UsageError
-from wane.cli.proxy.commands import ContextOptions
-from wane.cli.proxy.options import context_settings
+from wane.cli.proxy.proxy_commands import ContextOptions
+from wane.cli.proxy.proxy_options import context_settings
 from wane.conversation.request import RECALL_ALONE
 from wane.flags import options_of
 from wane.proxy.server.exchange import MOST_RECALLS, TOO_MANY
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.store.stores import MemoryStore
 from wane.testing import Call, Reply, Request, Usage
 
 RECALLING = replace(SMALL, recall=True)

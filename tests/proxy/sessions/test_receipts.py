@@ -16,14 +16,14 @@ import pytest
 from tests.marks import cross_quick
 from tests.proxy.sessions.test_index import SMALL, disk, worker
 from tests.proxy.world import CLIENTS, AnthropicClient, Client, begin, exchange, result, run_turn, work
-from wane.cli.commands import DeleteOptions
 from wane.cli.sessions.removing import delete_sessions
+from wane.cli.top_commands import DeleteOptions
 from wane.journal import NoteRecord, Record, SentRequest, SessionStore, read, sent_requests
 from wane.journal.records import FORK_NOTE
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.base import MemoryStore, SessionChangedError, SessionDigests
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.wire.base import Round
+from wane.proxy.store.stores import MemoryStore, SessionChangedError, SessionDigests
+from wane.proxy.wire.wire import Round
 
 
 def own_requests(root: Path) -> dict[str, list[SentRequest]]:

@@ -25,16 +25,16 @@ from tests.proxy.world import (
 )
 from wane import ConfigError, Kind, chars
 from wane.cli.failure import UsageError
-from wane.cli.proxy.commands import ContextOptions
-from wane.cli.proxy.options import context_settings
+from wane.cli.proxy.proxy_commands import ContextOptions
+from wane.cli.proxy.proxy_options import context_settings
 from wane.conversation import ContextSettings, Conversation
 from wane.flags import options_of
 from wane.journal import SessionStore
 from wane.proxy.server.exchange import Exchange
-from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import sender_of
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store.disk import DiskStore
+from wane.proxy.store.stores import MemoryStore
 from wane.testing import Call, Reply, Request, Usage
 
 SETTINGS = ContextSettings(budget=20_000)

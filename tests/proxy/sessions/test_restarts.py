@@ -26,8 +26,8 @@ from tests.proxy.sessions.test_thinking import result as long_result
 from tests.proxy.world import CLIENTS, Client, Done, GeminiCliClient, RemindedClient, Upstream, begin, exchange
 from wane.conversation import ContextSettings
 from wane.proxy import jsons
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.store.stores import MemoryStore
 
 
 async def exchange_unrecorded(index: SessionIndex, client: Client, upstream: Upstream) -> Done:

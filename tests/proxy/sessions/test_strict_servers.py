@@ -41,8 +41,8 @@ from tests.proxy.world import (
 from wane import Policy
 from wane.conversation import ContextSettings
 from wane.core import ToolClass
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.store.stores import MemoryStore
 from wane.testing import Call, Reply, Request
 
 STRATEGIES = ("cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "fold")

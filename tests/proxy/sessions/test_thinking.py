@@ -13,8 +13,8 @@ from tests.proxy.agents import Worker
 from tests.proxy.world import AnthropicClient, Done, Upstream, run_turn
 from wane import Policy
 from wane.conversation import ContextSettings
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.store.stores import MemoryStore
 
 BUDGET = 6_000
 SETTINGS = ContextSettings(budget=BUDGET, policy=Policy(index_share=0.05))

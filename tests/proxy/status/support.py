@@ -18,10 +18,10 @@ from starlette.types import ASGIApp
 from wane.account import Account
 from wane.prices import TokenUsage
 from wane.proxy.server.status import status_app
-from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.store.stores import MemoryStore
 from wane.proxy.traffic import Traffic
 from wane.savings import Money
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from wane.journal import NoteRecord, Record
 from wane.proxy.store import open_store
-from wane.proxy.store.base import SessionBusyError, SessionDigests, SessionLog, Sought, Store
 from wane.proxy.store.database import TIMEOUTS, DatabaseStore, DatabaseTimeouts, parse_location
+from wane.proxy.store.stores import SessionBusyError, SessionDigests, SessionLog, Sought, Store
 
 
 @dataclass(frozen=True)

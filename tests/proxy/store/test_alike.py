@@ -12,7 +12,7 @@ from tests.proxy.sessions.test_index import SMALL
 from tests.proxy.store.support import Place, new_root
 from tests.proxy.world import CLIENTS, AnthropicClient, Client, Upstream, begin, exchange
 from wane.journal import FORK_NOTE, NoteRecord
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store import open_store
 from wane.testing import Call, Reply
 

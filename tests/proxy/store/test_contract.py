@@ -21,7 +21,7 @@ from tests.journal.support import records as any_record
 from tests.proxy.store.support import Place, add, add_anew, found, new_root, note, topics
 from tests.strategies import times
 from wane.journal import NoteRecord, Record
-from wane.proxy.store.base import (
+from wane.proxy.store.stores import (
     SessionBusyError,
     SessionChangedError,
     SessionDigests,

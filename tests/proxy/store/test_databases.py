@@ -18,8 +18,8 @@ from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_po
 from tests.proxy.store.support import Place, add, database_at, found, new_root, note, topics
 from wane.journal import read
 from wane.proxy.store import open_store
-from wane.proxy.store.base import SessionLostError, Store, StoreError
 from wane.proxy.store.database import End
+from wane.proxy.store.stores import SessionLostError, Store, StoreError
 
 
 @pytest.fixture

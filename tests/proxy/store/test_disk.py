@@ -26,10 +26,10 @@ from tests.proxy.store.support import add, files, found, head_of, new_root, note
 from tests.proxy.store.test_alike import begin_session
 from tests.proxy.world import AnthropicClient, exchange
 from wane.journal import MessageRecord, SessionStore, read
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store import open_store
-from wane.proxy.store.base import SessionDigests, Sought, StoreError
 from wane.proxy.store.disk import DiskStore
+from wane.proxy.store.stores import SessionDigests, Sought, StoreError
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions and limits")
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from wane.proxy.store.base import StoreError
 from wane.proxy.store.ledger import LAPSE, Ledger
+from wane.proxy.store.stores import StoreError
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 

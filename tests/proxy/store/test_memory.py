@@ -9,7 +9,7 @@ import pytest
 from tests.proxy.store.support import add, files, found, new_root, note
 from wane.journal import new_header
 from wane.proxy.store import open_store
-from wane.proxy.store.base import SessionBusyError, SessionLog, StoreError, new_id
+from wane.proxy.store.stores import SessionBusyError, SessionLog, StoreError, new_id
 
 
 async def test_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from wane.core.errors import ConfigError
 from wane.proxy.store import open_store
-from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.database import DatabaseStore, parse_location
 from wane.proxy.store.disk import DiskStore
+from wane.proxy.store.stores import MemoryStore, StoreError
 
 SECRET = "hunter2-hunter2"
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.proxy.store.servers import QUOTED
 from tests.proxy.store.support import Place, add, database_at, found, new_root, note, topics
-from wane.proxy.store.base import SessionLog, StoreError
 from wane.proxy.store.database import DatabaseTimeouts, Outage, within
+from wane.proxy.store.stores import SessionLog, StoreError
 
 AT_ONCE = "does not work: no answer within 1 seconds; it is not asked again"
 

@@ -8,10 +8,10 @@ import json
 import pytest
 
 from tests.proxy.store.support import Place, new_root
-from wane.cli.commands import DeleteOptions, ShowOptions, VerifyOptions
-from wane.cli.sessions.receipts import verify_session
 from wane.cli.sessions.removing import delete_sessions
+from wane.cli.sessions.sent_requests import verify_session
 from wane.cli.sessions.show import show_session
+from wane.cli.top_commands import DeleteOptions, ShowOptions, VerifyOptions
 from wane.journal import Receipts
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"What was said."}]}'

@@ -16,10 +16,10 @@ from tests.proxy.sessions.test_index import SMALL, result, work, worker
 from tests.proxy.store.servers import Postgres, Redis
 from tests.proxy.store.support import Place, database_at, new_root
 from tests.proxy.world import CLIENTS, Client, begin, exchange, run_turn
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store import open_store
-from wane.proxy.store.base import MemoryStore, SessionDigests, StoreError
 from wane.proxy.store.database import End, parse_location
+from wane.proxy.store.stores import MemoryStore, SessionDigests, StoreError
 
 
 @pytest.mark.parametrize(("make", "strategy"), first_quick(*product(CLIENTS, ("cwl", "truncate"))))

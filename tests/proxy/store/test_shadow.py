@@ -7,7 +7,7 @@ import asyncio
 from tests.proxy.server.test_shadow import BUDGET, watch_session
 from tests.proxy.store.support import Place
 from tests.proxy.world import CLIENTS
-from wane.cli.proxy.options import Shadow
+from wane.cli.proxy.proxy_options import Shadow
 from wane.conversation.context import ContextSettings
 from wane.proxy.store import open_store
 

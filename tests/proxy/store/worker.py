@@ -11,7 +11,7 @@ import sys
 from tests.proxy.store.support import add_anew
 from wane.journal import NoteRecord
 from wane.proxy.store import open_store
-from wane.proxy.store.base import SessionChangedError, SessionLog, StoreError
+from wane.proxy.store.stores import SessionChangedError, SessionLog, StoreError
 
 TASKS = 4
 

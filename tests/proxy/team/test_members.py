@@ -10,8 +10,8 @@ import pytest
 
 from tests.proxy.store.support import Place, add, new_root, note
 from wane.core.errors import ConfigError
-from wane.proxy.store.base import WORKERS, MemoryStore, StoreError
 from wane.proxy.store.ledger import LEDGER
+from wane.proxy.store.stores import WORKERS, MemoryStore, StoreError
 from wane.proxy.team.audit import AuditLog
 from wane.proxy.team.deletion import delete_name, delete_sessions
 from wane.proxy.team.members import MEMBERS, Member, MemberLimits, Team, digest_of

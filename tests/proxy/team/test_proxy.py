@@ -28,10 +28,10 @@ from tests.proxy.server.support import (
 from tests.proxy.server.test_cost_limit import EACH, SAID, cost_of, priced_body
 from tests.proxy.server.test_managed import ALONE, replies, stream_response
 from tests.proxy.store.support import Place
-from wane.proxy.server.run import Running
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.base import MemoryStore, Store
+from wane.proxy.server.running import Running
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store.ledger import LEDGER, Ledger
+from wane.proxy.store.stores import MemoryStore, Store
 from wane.proxy.team.audit import AuditLog, Event
 from wane.proxy.team.members import MemberLimits, Team
 

@@ -17,11 +17,11 @@ from tests.proxy.server.test_managed import replies
 from tests.proxy.store.support import Place
 from tests.proxy.team.test_proxy import by, session_of, turns
 from wane.cli.proxy.statusline import choose_session
-from wane.proxy.server.run import Running
+from wane.proxy.server.running import Running
 from wane.proxy.server.workers import GONE, Workers, merged_metrics, merged_sessions, read_published
-from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import NOBODY, Sender, sender_of
-from wane.proxy.store.base import WORKERS, MemoryStore, StoreError
+from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.store.stores import WORKERS, MemoryStore, StoreError
 from wane.proxy.team.members import Team
 
 SAID = response(message("hi", usage={"input_tokens": 1_000, "output_tokens": 10}))

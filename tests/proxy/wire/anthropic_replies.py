@@ -17,8 +17,8 @@ import anthropic
 import httpx2
 from hypothesis import strategies as st
 
-from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import AnsweredRound, ClientReply, Round, Wire
+from wane.proxy.wire.anthropic.anthropic_wire import AnthropicWire
+from wane.proxy.wire.wire import AnsweredRound, ClientReply, Round, Wire
 
 Block = dict[str, Any]
 

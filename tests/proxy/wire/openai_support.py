@@ -10,9 +10,9 @@ import pytest
 
 from tests.proxy.wire.cuts import pieces
 from wane.conversation.request import Tool
-from wane.proxy.wire.base import AnsweredRound, Body, ClientReply, Round, ViewMessage, Wire
-from wane.proxy.wire.chat.protocol import OpenAIChatWire
-from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
+from wane.proxy.wire.chat.chat_wire import OpenAIChatWire
+from wane.proxy.wire.responses.responses_wire import OpenAIResponsesWire
+from wane.proxy.wire.wire import AnsweredRound, Body, ClientReply, Round, ViewMessage, Wire
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
 from wane.testing.openai import OpenAIChat, OpenAIResponses

@@ -27,7 +27,7 @@ from tests.proxy.wire.anthropic_replies import (
     thinking,
 )
 from tests.strategies import times
-from wane.proxy.wire.base import AnsweredRound, Equipped, Message, Round, ViewMessage
+from wane.proxy.wire.wire import AnsweredRound, Equipped, Message, Round, ViewMessage
 from wane.testing.anthropic import Anthropic
 
 THINKING = ("thinking", "redacted_thinking")

@@ -17,8 +17,8 @@ from tests.proxy.wire.views import view_of, with_view
 from tests.strategies import times
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError
-from wane.proxy.wire.anthropic.protocol import BINDING_BETA
-from wane.proxy.wire.base import Body, Equipped, Message, OwnCall
+from wane.proxy.wire.anthropic.anthropic_wire import BINDING_BETA
+from wane.proxy.wire.wire import Body, Equipped, Message, OwnCall
 from wane.testing.anthropic import Anthropic
 
 MARK = {"type": "ephemeral"}

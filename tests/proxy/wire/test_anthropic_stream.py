@@ -28,8 +28,8 @@ from tests.proxy.wire.anthropic_replies import (
 from tests.proxy.wire.cuts import cuts, pieces, single
 from tests.strategies import times
 from wane.prices import SEARCH_FEE, TokenUsage
-from wane.proxy.wire.base import BrokenReplyError, OwnCall, Round
 from wane.proxy.wire.reply import Splitter
+from wane.proxy.wire.wire import BrokenReplyError, OwnCall, Round
 
 
 def events_of(stream: bytes) -> list[dict[str, Any]]:

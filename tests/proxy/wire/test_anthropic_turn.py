@@ -9,8 +9,8 @@ import pytest
 from tests.proxy.wire.anthropic_replies import WIRE, call, text, thinking
 from tests.proxy.wire.test_anthropic_request import model, result, user, user_message
 from wane.formats.turns import required_opening
-from wane.proxy.wire.anthropic.protocol import readings_without
-from wane.proxy.wire.base import Body, Message
+from wane.proxy.wire.anthropic.anthropic_wire import readings_without
+from wane.proxy.wire.wire import Body, Message
 
 ENABLED = {"type": "enabled", "budget_tokens": 2_000}
 LONG = "word " * 400

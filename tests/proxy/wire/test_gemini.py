@@ -16,8 +16,8 @@ from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, answer_rou
 from tests.proxy.wire.views import with_view
 from wane.formats.gemini import UNCHECKED
 from wane.prices import TokenUsage
-from wane.proxy.wire.base import AnsweredRound, Body, BrokenReplyError, ClientReply, Message, OwnCall, Round
-from wane.proxy.wire.gemini.protocol import GeminiWire
+from wane.proxy.wire.gemini.gemini_wire import GeminiWire
+from wane.proxy.wire.wire import AnsweredRound, Body, BrokenReplyError, ClientReply, Message, OwnCall, Round
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
 from wane.testing.gemini import Gemini

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.chat.protocol import OpenAIChatWire
-from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
+from wane.proxy.wire.anthropic.anthropic_wire import AnthropicWire
+from wane.proxy.wire.chat.chat_wire import OpenAIChatWire
+from wane.proxy.wire.responses.responses_wire import OpenAIResponsesWire
 
 NOTE = "[Note.]"
 MARK = {"type": "ephemeral"}

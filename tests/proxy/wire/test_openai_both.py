@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.proxy.wire.cuts import cuts
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Upstream, both_wires, mark, run
-from wane.proxy.wire.base import Body, BrokenReplyError, Wire
+from wane.proxy.wire.wire import Body, BrokenReplyError, Wire
 from wane.testing import Call
 from wane.testing import Reply as Scripted
 from wane.testing.wire import Provider

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE
 from tests.proxy.wire.views import with_view
-from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
+from wane.proxy.wire.responses.responses_wire import OpenAIResponsesWire
 
 WIRE = OpenAIResponsesWire()
 USER = {"role": "user", "content": "Hi"}

@@ -10,8 +10,8 @@ import pytest
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Upstream, events, mark, run, sse
 from tests.proxy.wire.views import with_view
 from wane.prices import TokenUsage
-from wane.proxy.wire.base import BrokenReplyError
-from wane.proxy.wire.chat.protocol import OpenAIChatWire
+from wane.proxy.wire.chat.chat_wire import OpenAIChatWire
+from wane.proxy.wire.wire import BrokenReplyError
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
 from wane.testing.openai import OpenAIChat

@@ -14,9 +14,9 @@ from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Ups
 from tests.proxy.wire.views import with_view
 from tests.strategies import times
 from wane.formats import get_format
-from wane.proxy.wire.base import AnsweredRound, Equipped, Message, Round, ViewMessage, Wire
-from wane.proxy.wire.chat.protocol import OpenAIChatWire, text_of
-from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
+from wane.proxy.wire.chat.chat_wire import OpenAIChatWire, text_of
+from wane.proxy.wire.responses.responses_wire import OpenAIResponsesWire
+from wane.proxy.wire.wire import AnsweredRound, Equipped, Message, Round, ViewMessage, Wire
 from wane.testing import Call
 from wane.testing import Reply as Scripted
 from wane.testing.openai import OpenAIChat, OpenAIResponses

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.proxy.wire.cuts import cuts, pieces
 from tests.proxy.wire.openai_support import OWN
 from tests.strategies import times
-from wane.proxy.wire.base import BrokenReplyError, ClientReply, Wire
-from wane.proxy.wire.chat.protocol import OpenAIChatWire
-from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
+from wane.proxy.wire.chat.chat_wire import OpenAIChatWire
+from wane.proxy.wire.responses.responses_wire import OpenAIResponsesWire
+from wane.proxy.wire.wire import BrokenReplyError, ClientReply, Wire
 
 WIRES: tuple[Wire, Wire] = (OpenAIChatWire(), OpenAIResponsesWire())
 KEYS = st.sampled_from(

@@ -10,9 +10,9 @@ import pytest
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Told, Upstream, events, mark, run
 from tests.proxy.wire.views import with_view
 from wane.core.errors import FormatError
-from wane.proxy.wire.base import BrokenReplyError
 from wane.proxy.wire.reply import encode
-from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
+from wane.proxy.wire.responses.responses_wire import OpenAIResponsesWire
+from wane.proxy.wire.wire import BrokenReplyError
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
 from wane.testing.openai import OpenAIResponses

@@ -10,9 +10,9 @@ import pytest
 from openai import APIError, OpenAI
 
 from tests.proxy.wire.openai_support import OWN, Upstream, mark, run
-from wane.proxy.wire.base import Round
-from wane.proxy.wire.chat.protocol import OpenAIChatWire
-from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
+from wane.proxy.wire.chat.chat_wire import OpenAIChatWire
+from wane.proxy.wire.responses.responses_wire import OpenAIResponsesWire
+from wane.proxy.wire.wire import Round
 from wane.testing import Call
 from wane.testing import Reply as Scripted
 from wane.testing.openai import OpenAIChat, OpenAIResponses

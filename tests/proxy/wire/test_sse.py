@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.proxy.wire.cuts import cuts, pieces, single
 from tests.strategies import times
-from wane.proxy.wire.base import BrokenReplyError
 from wane.proxy.wire.reply import ServerSentEvent, Splitter, encode
+from wane.proxy.wire.wire import BrokenReplyError
 
 LINES = (
     "data: a",

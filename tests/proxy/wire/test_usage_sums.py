@@ -12,12 +12,12 @@ from wane.account import parts_of, usage_of
 from wane.conversation import Conversation
 from wane.journal.records import UsageRecord
 from wane.prices import NO_USAGE, SEARCH_FEE, TokenUsage, bill_of, cost_of
-from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.anthropic.reply import tokens_of
-from wane.proxy.wire.base import Round
-from wane.proxy.wire.gemini.reply import tokens_of as tokens_of_gemini
-from wane.proxy.wire.openai import token_usage
-from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
+from wane.proxy.wire.anthropic.anthropic_reply import tokens_of
+from wane.proxy.wire.anthropic.anthropic_wire import AnthropicWire
+from wane.proxy.wire.gemini.gemini_reply import tokens_of as tokens_of_gemini
+from wane.proxy.wire.openai_shared import token_usage
+from wane.proxy.wire.responses.responses_wire import OpenAIResponsesWire
+from wane.proxy.wire.wire import Round
 
 MODEL = "anthropic:claude-sonnet-4-6"
 ADVISOR = "anthropic:claude-opus-4-6"

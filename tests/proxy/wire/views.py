@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wane.formats.anthropic import AnthropicFormat
-from wane.proxy.wire.base import Body, Equipped, Message, ViewMessage, Wire
+from wane.proxy.wire.wire import Body, Equipped, Message, ViewMessage, Wire
 
 
 def view_of(history: Sequence[Message], view: Sequence[Message]) -> list[ViewMessage]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.scripted.requests import TOOLS, reply_messages, request, user
-from wane.scripted.calls import act, end, explore, search
 from wane.scripted.demo.mind import PATIENCE, Decision, Position, decide, find, position_in
 from wane.scripted.demo.moves import Definition, Fact, Look, ScriptStep, SourceLine, Task, check, rewrite, swap
+from wane.scripted.model_calls import act, end, explore, search
 from wane.scripted.sight import Sight
 from wane.testing import Call, Message
 

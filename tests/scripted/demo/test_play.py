@@ -14,13 +14,13 @@ import pytest
 from rich.console import Console
 
 from tests.marks import first_quick
-from wane.cli.demo.show import LineShow, LiveShow
+from wane.cli.demo.live_show import LineShow, LiveShow
 from wane.core.errors import ConfigError
-from wane.scripted.calls import write
+from wane.scripted.demo.demo_summary import Counts, Summary
 from wane.scripted.demo.moves import Replace, ScriptStep, Task
 from wane.scripted.demo.play import NOISE_FILES, DemoOptions, Show, Workspace, play
 from wane.scripted.demo.script import TASKS
-from wane.scripted.demo.summary import Counts, Summary
+from wane.scripted.model_calls import write
 from wane.scripted.repository import ScriptedError, environment, python_for_commands
 from wane.scripted.witness import Tally
 

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from wane.core import Added, Item, Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.lab.counting import Material
-from wane.lab.replaying.replay import Replay
-from wane.lab.session import RecordedSession
-from wane.strategies.base import Fitted, Slot, Strategy, Substitute, SummaryNeeded
+from wane.lab.recorded_session import RecordedSession
+from wane.lab.replaying.strategy_replay import Replay
+from wane.strategies.strategy import Fitted, Slot, Strategy, Substitute, SummaryNeeded
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_./\-]{4,}")
 _NAME: Final = re.compile(r"[/._0-9]|[a-z][A-Z]")

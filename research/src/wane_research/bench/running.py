@@ -17,12 +17,12 @@ import wane_research
 from wane.caches import rules_for
 from wane.core.errors import FormatError, WaneError
 from wane.lab.readers import gather
-from wane.lab.replaying.engine import run_in_processes
-from wane.lab.replaying.replay import Pricing, replay
+from wane.lab.replaying.jobs import run_in_processes
+from wane.lab.replaying.strategy_replay import Pricing, replay
 from wane.lab.replaying.studying import Studied, study
 from wane.prices import Period, Prices, Rates
-from wane.strategies.base import StrategySettings
 from wane.strategies.registry import get_strategy, traits
+from wane.strategies.strategy import StrategySettings
 from wane_research.bench.figures import Evidence, Figures, Watched
 from wane_research.bench.sources import Source
 from wane_research.peers import libraries

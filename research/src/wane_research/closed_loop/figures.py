@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from wane.core import Kind, Level
 from wane.formats import get_format
-from wane.formats.base import readable
+from wane.formats.message_format import readable
 from wane.journal import read
 from wane.rebuilding import Rebuilt, rebuild
 from wane.scripted import witness as scripted

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from wane.core import DELIMITER
-from wane.scripted.calls import (
+from wane.scripted.model_calls import (
     act,
     edit,
     end,

@@ -19,7 +19,7 @@ from wane.agent.session import AgentSession, SessionConfig
 from wane.conversation import ContextSettings
 from wane.journal import SessionStore
 from wane.scripted.repository import python_for_commands
-from wane.testing.models import anthropic_model
+from wane.testing.connected_models import anthropic_model
 
 
 class Worker:

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 from wane.core.errors import FormatError
 from wane.journal.codec import SchemaError, decode, encode
 from wane.money import dollars
-from wane.strategies.base import Annotate
+from wane.strategies.strategy import Annotate
 
 
 @dataclass(frozen=True, slots=True)

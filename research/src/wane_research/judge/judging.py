@@ -13,13 +13,13 @@ from typing import Final, Protocol
 
 from wane.core import Kind, Policy
 from wane.core.errors import ConfigError
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.identifiers import identifiers, spoken
 from wane.lab.counting import Material, count
-from wane.lab.session import ModelCall, RecordedSession
-from wane.strategies.base import Slot, Strategy, StrategySettings, SummaryNeeded
+from wane.lab.recorded_session import ModelCall, RecordedSession
 from wane.strategies.compact import KEPT_SHARE
 from wane.strategies.registry import get_strategy
+from wane.strategies.strategy import Slot, Strategy, StrategySettings, SummaryNeeded
 
 ALL: Final = "none"  # the arm with the whole history: one end of the scale
 USERS: Final = "users"  # the arm with the user's words alone: the other end

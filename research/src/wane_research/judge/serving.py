@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from wane.core import Kind
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.testing import Call, HttpError, Reply, Request, Usage
 from wane_research.judge.judging import CALL, render_part
 from wane_research.judge.model import Model

@@ -18,9 +18,9 @@ from typing import Final
 
 from wane.core import Item, Kind
 from wane.core.items import ASSISTANT
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.research import MissingResearchError
-from wane.strategies.base import Fitted, Slot, Strategy, StrategySettings, Substitute
+from wane.strategies.strategy import Fitted, Slot, Strategy, StrategySettings, Substitute
 
 _PEERS: Final = {
     "langchain-trim": ("langchain", "LangChainTrim", "LangChain's trim_messages: the last messages that fit"),

@@ -10,7 +10,7 @@ from ctxkernel import Budget, ContextEngine, Elision, HandleRef, Text, Thinking,
 from ctxkernel.adapters.openai import to_messages
 
 from wane.core import Kind, chars
-from wane.strategies.base import Slot, StrategySettings, Substitute
+from wane.strategies.strategy import Slot, StrategySettings, Substitute
 from wane_research.peers import Peer, Turn
 
 

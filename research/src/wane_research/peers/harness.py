@@ -24,8 +24,8 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai_harness.compaction import ClearToolResults, SlidingWindowCompaction
 
 from wane.core import Item, Kind, chars
-from wane.formats.base import Part
-from wane.strategies.base import Slot, StrategySettings
+from wane.formats.message_format import Part
+from wane.strategies.strategy import Slot, StrategySettings
 from wane_research.peers import Peer, Turn
 
 _T = TypeVar("_T")

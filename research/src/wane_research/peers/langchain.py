@@ -19,7 +19,7 @@ from langchain_core.messages import (
 )
 
 from wane.core import Kind, chars
-from wane.strategies.base import Slot, StrategySettings
+from wane.strategies.strategy import Slot, StrategySettings
 from wane_research.peers import Peer, Turn
 
 _START_ON: Final = ("human", "ai")

@@ -9,8 +9,8 @@ from agents.extensions import ToolOutputTrimmer
 from agents.run import CallModelData, ModelInputData
 
 from wane.core import Item, Kind, chars
-from wane.formats.base import Part
-from wane.strategies.base import Slot, StrategySettings
+from wane.formats.message_format import Part
+from wane.strategies.strategy import Slot, StrategySettings
 from wane_research.peers import Peer, Turn
 
 

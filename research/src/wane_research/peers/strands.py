@@ -11,7 +11,7 @@ from strands.hooks import BeforeModelCallEvent
 from strands.models import Model
 
 from wane.core import Kind
-from wane.strategies.base import Slot, StrategySettings
+from wane.strategies.strategy import Slot, StrategySettings
 from wane_research.peers import Peer, Turn
 
 

@@ -13,7 +13,7 @@ from pydantic_ai_harness.filesystem import FileChangeRequestEvent
 from typing_extensions import override
 
 from wane.agent.tools import AGENT_TOOLS, EDIT_TOOLS, SHELL_TOOL
-from wane.agent.tools.shell import Clearances
+from wane.agent.tools.shell_tool import Clearances
 from wane.conversation.events import Event, MessageTaken
 from wane.core import DELIMITER, Episode, EpisodeType, Kind
 from wane.core.delimiter import quote

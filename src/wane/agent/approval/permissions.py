@@ -10,10 +10,10 @@ from enum import StrEnum
 from glob import escape
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wane.agent.approval.commands import ShellPart, find_bound_parts, parts_of_line
 from wane.agent.approval.grammar import UnreadableError, read_line
-from wane.agent.approval.reading import Reading, Surroundings, readings
-from wane.agent.approval.rules import EDIT, MCP, RememberedRules, Rule, rule_for
+from wane.agent.approval.permission_rules import EDIT, MCP, RememberedRules, Rule, rule_for
+from wane.agent.approval.readonly import Reading, Surroundings, readings
+from wane.agent.approval.splitting import ShellPart, find_bound_parts, parts_of_line
 
 if TYPE_CHECKING:
     from wane.agent.repositories import RepositoryGuard

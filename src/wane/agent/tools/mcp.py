@@ -15,7 +15,7 @@ import platformdirs
 
 from wane.agent.tools import AGENT_TOOLS
 from wane.core.errors import ConfigError, MissingExtraError
-from wane.core.report import brief
+from wane.core.pass_report import brief
 
 if TYPE_CHECKING:
     from pydantic_ai.toolsets import AbstractToolset

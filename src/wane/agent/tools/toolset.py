@@ -29,7 +29,7 @@ from wane.agent.repositories import quiet_environment
 from wane.agent.sandbox.wall import Sandbox
 from wane.agent.secrets import holds_secret, read_of_project
 from wane.agent.tools import FILE_TOOLS, PYTHON_TOOLS, RIPGREP_TOOLS, SHELL_TOOL, ripgrep
-from wane.agent.tools.shell import Clearances, SandboxedShell
+from wane.agent.tools.shell_tool import Clearances, SandboxedShell
 from wane.core import RECALL
 from wane.replacing import replace_file
 

@@ -20,15 +20,15 @@ from rich.console import Console
 from rich.text import Text
 
 from wane.agent.approval.permissions import Approval, ApprovalRequest
-from wane.agent.events import CommandOutput, SessionEvent, ToolCalled, ToolReturned
 from wane.agent.images import images_in
 from wane.agent.tools import SHELL_TOOL
+from wane.agent.turn_events import CommandOutput, SessionEvent, ToolCalled, ToolReturned
 from wane.cli import failure
 from wane.cli.chat import narration
-from wane.cli.chat.commands import COMMANDS, ChatCommand, find_command, is_command
 from wane.cli.chat.narration import Narration, TurnActivity, footer, safe
 from wane.cli.chat.own_commands import CustomCommand, custom_commands, run_own
 from wane.cli.chat.questions import Asking, choice_lines, question_lines
+from wane.cli.chat.slash_commands import COMMANDS, ChatCommand, find_command, is_command
 from wane.cli.chat.starting import check_options, choose_session, load_agent, open_session, session_store
 from wane.cli.chat.typed import ChatCompleter, Pastes, chat_keys, history_at, keyboard
 from wane.cli.failure import UsageError
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from wane.agent.options import AgentOptions
     from wane.agent.session import AgentSession, SessionConfig
-    from wane.agent.turns import UserTurn
+    from wane.agent.user_turns import UserTurn
 
 _STOPPED: Final = "the user stopped the turn"
 _LINES: Final = "\t\n"

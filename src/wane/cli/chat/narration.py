@@ -16,7 +16,8 @@ from rich.text import Text
 
 from wane.account import Account
 from wane.agent.approval.permissions import Approval, ApprovalRequest
-from wane.agent.events import (
+from wane.agent.tools import EDIT_TOOLS, SHELL_TOOL
+from wane.agent.turn_events import (
     CommandOutput,
     FileChanged,
     Outcome,
@@ -30,14 +31,13 @@ from wane.agent.events import (
     Waiting,
     Warned,
 )
-from wane.agent.tools import EDIT_TOOLS, SHELL_TOOL
 from wane.cli.chat.questions import answer_line
 from wane.cli.terminal.answer import AnswerStream
 from wane.cli.terminal.text import count_noun, cut, printable, short
 from wane.conversation.events import BudgetChosen, BudgetUnmet, EpisodeClosed, EpisodeOpened, PassRan, StrategyActed
 from wane.core import DELIMITER
-from wane.core.report import brief
-from wane.formats.values import objects_in
+from wane.core.pass_report import brief
+from wane.formats.fields import objects_in
 from wane.strategies.registry import traits
 from wane.tools.plans import IN_PROGRESS, PENDING, AgentPlan
 from wane.words import TYPES

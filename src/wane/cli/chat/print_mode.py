@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from wane.account import Account
 from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, refuse
-from wane.agent.events import Outcome, SessionEvent, TurnResult, Waiting, Warned, event_json
 from wane.agent.images import images_in
 from wane.agent.options import CHOOSE
+from wane.agent.turn_events import Outcome, SessionEvent, TurnResult, Waiting, Warned, event_json
 from wane.cli import failure
 from wane.cli.chat.starting import check_options, open_session
 from wane.cli.failure import UsageError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from rich.text import Text
 
-from wane.agent.turns import UserTurn, turns_of
+from wane.agent.user_turns import UserTurn, turns_of
 from wane.cli.chat.narration import format_call
 from wane.cli.terminal.answer import AnswerText
 from wane.cli.terminal.text import count_noun, cut, local_time, printable, short

@@ -43,7 +43,7 @@ def choose_session(options: AgentOptions) -> AgentOptions:
         return options
     from prompt_toolkit import PromptSession
 
-    from wane.cli.chat.commands import choose_id, resumable, session_table
+    from wane.cli.chat.slash_commands import choose_id, resumable, session_table
 
     infos = resumable(session_store(), options.cwd)
     if not infos:

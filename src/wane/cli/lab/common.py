@@ -15,14 +15,14 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from wane.cli.failure import UsageError
-from wane.cli.lab.reading import locate_session
+from wane.cli.lab.arguments import locate_session
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import count_noun, first_few, plain_console, printable, say, write_json
 from wane.core import Kind
 from wane.lab.readers import Gathered, gather, shown_path
 from wane.lab.readers.gathering import FileReader
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 from wane.money import share
 from wane.prices import kept_prices
 

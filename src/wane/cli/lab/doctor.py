@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from wane.cli import failure
-from wane.cli.lab.commands import DoctorOptions
+from wane.cli.lab.arguments import sessions_here
 from wane.cli.lab.common import (
     cache_folder,
     check_report,
@@ -22,15 +22,15 @@ from wane.cli.lab.common import (
     problem_lines,
     round_tokens,
 )
-from wane.cli.lab.reading import sessions_here
+from wane.cli.lab.lab_commands import DoctorOptions
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import count_noun, first_few, local_time, printable, say, write_json
 from wane.lab.cache.examining import ExaminedSession, Examiner
-from wane.lab.cache.rewrites import Examination, Rewrite, totals_by_cause
+from wane.lab.cache.paid_again import Examination, Rewrite, totals_by_cause
 from wane.lab.file_store import FileStore
 from wane.lab.names import JOURNAL
 from wane.lab.readers import Gathered
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 from wane.money import dollars, share
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, merged_totals, say_cost
 from wane.words import PURPOSES

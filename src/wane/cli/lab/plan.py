@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.budgets import is_auto
 from wane.cli import failure
-from wane.cli.commands import PlanOptions
-from wane.cli.flags import DEFAULT_WINDOW
-from wane.cli.lab.reading import Messages, read_one, usable_counter
+from wane.cli.flag_values import by_tool
+from wane.cli.lab.arguments import Messages, read_one, usable_counter
+from wane.cli.shared_flags import DEFAULT_WINDOW
 from wane.cli.terminal.text import count_noun, plain_console, printable, say
-from wane.cli.values import by_tool
+from wane.cli.top_commands import PlanOptions
 from wane.core import parse_budget
 from wane.lab.readers import shown_path
 from wane.planning import Plan, plan, plan_items
@@ -22,7 +22,7 @@ from wane.tuned import read_tuned
 from wane.words import PURPOSES
 
 if TYPE_CHECKING:
-    from wane.lab.session import RecordedSession
+    from wane.lab.recorded_session import RecordedSession
 
 _ROWS: Final = 40
 

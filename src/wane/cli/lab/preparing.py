@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 
 from wane.cli import failure
 from wane.cli.failure import UsageError
-from wane.cli.lab.commands import PRICE, LabOptions
+from wane.cli.lab.arguments import newest_here, usable_counter
 from wane.cli.lab.common import COPIED, NAMED, gathered_from, held_by_kind, named_lines, problem_lines, why_idle
-from wane.cli.lab.reading import newest_here, usable_counter
+from wane.cli.lab.lab_commands import PRICE, LabOptions
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import count_noun, printable
 from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.lab.readers import Gathered
-from wane.lab.replaying.engine import JobEngine, get_engine
-from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.jobs import JobEngine, get_engine
+from wane.lab.replaying.strategy_replay import Pricing
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.rereads import Rereads, rereads
 from wane.lab.verdict import prices_used
-from wane.strategies.base import StrategySettings
 from wane.strategies.registry import get_strategy
+from wane.strategies.strategy import StrategySettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,26 +10,26 @@ from typing import Any, Final
 from wane.budgets import AutoBudget
 from wane.cli import failure
 from wane.cli.failure import UsageError
-from wane.cli.lab.commands import ReplayOptions, SweepOptions
+from wane.cli.flag_values import AUTO_BUDGET
 from wane.cli.lab.common import check_report, print_figures, print_json, print_lines, range_of, round_tokens
+from wane.cli.lab.lab_commands import ReplayOptions, SweepOptions
 from wane.cli.lab.pareto import PlottedPoint, pareto_picture
 from wane.cli.lab.preparing import prepare, price_source, read_lines, with_agent_budget
 from wane.cli.terminal import picture
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import count_noun, plain_console, printable
-from wane.cli.values import AUTO_BUDGET
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.lab.advice import advised_for_all, with_advised_budgets
 from wane.lab.columns import Column, Unit, columns_of, notes
-from wane.lab.figures import Totals
+from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
 from wane.lab.replaying.spent import RECORDED
 from wane.lab.replaying.studying import budgets_told
-from wane.lab.room import tight_lines, tight_sessions
 from wane.lab.sweep import Sweep, parse_budgets, sweep
+from wane.lab.tight_sessions import tight_lines, tight_sessions
 from wane.lab.verdict import OURS, capital, in_view, needs
 from wane.money import dollars, share
-from wane.strategies.base import StrategySettings
+from wane.strategies.strategy import StrategySettings
 from wane.tuned import read_tuned
 from wane.words import PURPOSES, name_strategy
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from wane.cli import failure
 from wane.cli.failure import InputError, UsageError
-from wane.cli.lab.commands import PRICE, ReportOptions
+from wane.cli.lab.arguments import locate_session
 from wane.cli.lab.common import cache_folder, check_report, keep_prices, print_figures, print_lines, round_tokens
-from wane.cli.lab.reading import locate_session
+from wane.cli.lab.lab_commands import PRICE, ReportOptions
 from wane.cli.terminal.browser import open_page
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import count_noun, cut, first_few, printable, say, write_json
@@ -22,8 +22,8 @@ from wane.journal import SessionStore, default_root
 from wane.lab.discover import find_sessions
 from wane.lab.file_store import Source
 from wane.lab.names import JOURNAL
-from wane.lab.overview.gathering import FigureReader, FigureStore, Terms
-from wane.lab.overview.summary import Overview, Sums, days_until, summarise
+from wane.lab.overview.figure_store import FigureReader, FigureStore, Terms
+from wane.lab.overview.overview import Overview, Sums, days_until, summarise
 from wane.lab.readers import STDIN, Unread, find_files
 from wane.lab.readers.choice import split_choice
 from wane.lab.readers.databases import is_session

@@ -12,21 +12,21 @@ from typing import Any, Final
 
 from wane.budgets import TunedBudget, is_auto
 from wane.cli import failure
-from wane.cli.flags import PolicyOptions
-from wane.cli.lab.commands import TuneOptions
 from wane.cli.lab.common import check_report, print_json, print_lines, round_tokens
+from wane.cli.lab.lab_commands import TuneOptions
 from wane.cli.lab.preparing import prepare, price_source, read_lines
+from wane.cli.shared_flags import PolicyOptions
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import count_noun, plain_console, printable
 from wane.lab.advice import advised_for_all, kept_budgets
 from wane.lab.names import JOURNAL
-from wane.lab.room import tight_lines
 from wane.lab.sweep import parse_budgets
-from wane.lab.tune import BUDGETS, CLOSE, GAIN, Alternative, Candidate, Tuning, beats, tune
+from wane.lab.tight_sessions import tight_lines
+from wane.lab.tuning import BUDGETS, CLOSE, GAIN, Alternative, Candidate, Tuning, beats, tune
 from wane.lab.verdict import capital, in_view, verdict
 from wane.money import dollars, share
-from wane.strategies.base import StrategySettings
+from wane.strategies.strategy import StrategySettings
 from wane.tuned import save_tuned
 from wane.words import PURPOSES, name_strategy
 

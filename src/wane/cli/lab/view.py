@@ -12,20 +12,20 @@ from pathlib import Path
 from wane.account import NOTHING, Account
 from wane.cli import failure
 from wane.cli.failure import InputError
-from wane.cli.lab.commands import PRICE, ViewOptions
+from wane.cli.flag_values import AUTO_BUDGET
+from wane.cli.lab.arguments import locate_session, newest_here
 from wane.cli.lab.common import check_report
+from wane.cli.lab.lab_commands import PRICE, ViewOptions
 from wane.cli.lab.preparing import with_agent_budget
-from wane.cli.lab.reading import locate_session, newest_here
 from wane.cli.terminal.browser import open_page
 from wane.cli.terminal.text import count_noun, printable, say
-from wane.cli.values import AUTO_BUDGET
 from wane.core.errors import JournalError
 from wane.journal import read
 from wane.journal.records import UNKNOWN_PARENT
 from wane.lab.advice import advised_budget, with_advised_budgets
 from wane.lab.readers import gather
-from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.spent import account_of, account_of_calls
+from wane.lab.replaying.strategy_replay import Pricing
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.report.headline import headline_of
 from wane.lab.report.simulating import Fact, budget_and_facts, simulate_sessions

@@ -13,7 +13,7 @@ from typing import Final
 
 from wane.cli import failure
 from wane.cli.failure import InputError, UsageError
-from wane.cli.proxy.commands import PluginOptions
+from wane.cli.proxy.proxy_commands import PluginOptions
 
 _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "episodes": ("List the episodes in view, with their numbers", ""),

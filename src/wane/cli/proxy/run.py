@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING, Final
 from wane.cli import failure
 from wane.cli.failure import UsageError, need_proxy
 from wane.cli.parser import LIKENESS
-from wane.cli.proxy.commands import ProxyCommandOptions, RunOptions
 from wane.cli.proxy.log import RunLog
-from wane.cli.proxy.options import KEY_VARIABLE, TOKEN_VARIABLE, key_in_address, proxy_options
+from wane.cli.proxy.proxy_commands import ProxyCommandOptions, RunOptions
+from wane.cli.proxy.proxy_options import KEY_VARIABLE, TOKEN_VARIABLE, key_in_address, proxy_options
 from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.terminal.signals import run_child
 from wane.cli.terminal.text import count_noun, say
 from wane.prices import assumed_prices
-from wane.proxy.agents.base import Agent, AgentCommand, around_proxies
+from wane.proxy.agents.coding_agent import Agent, AgentCommand, around_proxies
 from wane.proxy.agents.known import AGENTS, agent_of
-from wane.proxy.sessions.figures import SessionStatus
+from wane.proxy.sessions.session_figures import SessionStatus
 from wane.proxy.settings import Address
 from wane.proxy.store import DISK
 from wane.proxy.store.database import scheme_of
 from wane.savings import Money, described_effect
 
 if TYPE_CHECKING:
-    from wane.proxy.server.run import ProxyOptions, Running
+    from wane.proxy.server.running import ProxyOptions, Running
 
 _ANY_PORT: Final = "127.0.0.1:0"
 
@@ -80,7 +80,7 @@ def run_agent(options: RunOptions) -> int:
 
 
 def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, run_options: RunOptions) -> int:
-    from wane.proxy.server.run import in_thread
+    from wane.proxy.server.running import in_thread
 
     with (
         assumed_prices(run_options.price),

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import OpenerDirector, ProxyHandler, build_opener
 
 from wane.cli import failure
-from wane.cli.proxy.commands import StatuslineOptions
+from wane.cli.proxy.proxy_commands import StatuslineOptions
 from wane.cli.terminal.text import count_noun, printable, short
 from wane.proxy.head import is_loopback
 

@@ -30,8 +30,8 @@ from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import count_noun, human_bytes, local_time, plain_console, printable, say, short, write_json
 from wane.money import dollars
 from wane.proxy.settings import COST_PERIODS
-from wane.proxy.store.base import Store
 from wane.proxy.store.ledger import LEDGER, Ledger
+from wane.proxy.store.stores import Store
 from wane.proxy.team.audit import AuditLog, Event
 from wane.proxy.team.members import Member, MemberLimits, Team
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-from wane.cli import values
-from wane.cli.flags import Json, StoreName
+from wane.cli import flag_values
+from wane.cli.shared_flags import Json, StoreName
 from wane.flags import Flag
 
 _Name: TypeAlias = Annotated[str, Flag("NAME", "The name of a person or a program, such as alice.", "NAME")]
@@ -22,7 +22,7 @@ class LimitOptions:
             "--max-cost",
             "Dollars that the name's model requests may cost, or none for no limit. Further requests get HTTP 402.",
             "DOLLARS",
-            read=values.limit,
+            read=flag_values.limit,
         ),
     ] = None
     max_cost_per: Annotated[
@@ -37,7 +37,7 @@ class LimitOptions:
             "--requests-per-minute",
             "Requests that the name may send a minute, or none for no limit. Further requests get HTTP 429.",
             "NUMBER",
-            read=values.limit,
+            read=flag_values.limit,
         ),
     ] = None
 
@@ -139,7 +139,8 @@ class LogOptions:
     """
 
     since: Annotated[
-        float, Flag("--since", "How far to look back, such as 12h, 7d (the default) or 4w.", "AGE", read=values.age)
+        float,
+        Flag("--since", "How far to look back: 12h, 7d (the default) or 4w.", "AGE", read=flag_values.age),
     ] = 7 * 86_400.0
     name: Annotated[str | None, Flag("--name", "Show only what this name did, or what was done to it.", "NAME")] = None
     store: StoreName = None

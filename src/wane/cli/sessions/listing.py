@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli import failure
-from wane.cli.commands import SessionsOptions
 from wane.cli.terminal.text import is_unicode
+from wane.cli.top_commands import SessionsOptions
 from wane.journal import SessionInfo, SessionStore, default_root
 
 # The rest is loaded where it is used: a list that is empty, or is JSON, needs no tables and no other agents.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wane.lab.discover import FoundSession
-    from wane.lab.overview.summary import Sums
+    from wane.lab.overview.overview import Sums
 
 SHOWN: Final = 20
 """Sessions to show of each other agent; JSON holds all of them."""
@@ -105,7 +105,7 @@ def file_dict(file: FoundSession) -> dict[str, Any]:
 
 def agent_of(session_id: str) -> str:
     """Return who recorded a session of Wane's: `proxy` or, for the agent, `wane`."""
-    from wane.proxy.store.base import is_session_id
+    from wane.proxy.store.stores import is_session_id
 
     return "proxy" if is_session_id(session_id) else "wane"
 
@@ -163,12 +163,12 @@ _BAR: Final = 8
 
 def _figures_of(infos: Sequence[SessionInfo], others: Sequence[FoundSession]) -> dict[str, Sums]:
     """Return the figures of listed files by path: those that were kept, and those of the newest others."""
-    from wane.cli.lab.commands import PRICE, ReportOptions
     from wane.cli.lab.common import cache_folder, keep_prices
+    from wane.cli.lab.lab_commands import PRICE, ReportOptions
     from wane.cli.terminal.progress import Bar
     from wane.lab.file_store import Source
-    from wane.lab.overview.gathering import FigureReader, FigureStore, Terms
-    from wane.lab.overview.summary import Sums
+    from wane.lab.overview.figure_store import FigureReader, FigureStore, Terms
+    from wane.lab.overview.overview import Sums
 
     listed: Counter[str] = Counter()
     sources = [Source.of(info.path, info.modified.timestamp(), info.size) for info in infos[:MOST_ROWS]]

@@ -9,18 +9,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from wane.cli import failure
-from wane.cli.commands import DeleteOptions, PruneOptions
 from wane.cli.failure import UsageError
 from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import directory_of, id_in_store, where_of, with_store
 from wane.cli.terminal.text import count_noun, human_bytes, local_time, say
+from wane.cli.top_commands import DeleteOptions, PruneOptions
 from wane.core.errors import JournalError, SessionLockedError, SessionNotFoundError, WaneError
 from wane.formats import get_format
 from wane.journal import Journal, RequestRecord, SessionStore
 from wane.journal.heads import id_of
 from wane.journal.redaction import rewrite, without_messages
-from wane.proxy.store.base import Store, StoredSession, is_session_id
-from wane.proxy.store.files import DiskIndex
+from wane.proxy.store.sqlite_files import DiskIndex
+from wane.proxy.store.stores import Store, StoredSession, is_session_id
 from wane.rebuilding import rebuild
 
 

@@ -13,15 +13,15 @@ from rich.text import Text
 
 from wane.account import NOTHING, Account
 from wane.cli import failure
-from wane.cli.commands import ShowOptions
 from wane.cli.failure import InputError, UsageError
-from wane.cli.lab.reading import locate_session
+from wane.cli.lab.arguments import locate_session
 from wane.cli.sessions.listing import agent_of, describe_recorder, short_id
-from wane.cli.sessions.receipts import show_request
+from wane.cli.sessions.sent_requests import show_request
 from wane.cli.terminal import layout, picture
 from wane.cli.terminal.picture import Band, Role, Row, elide_rows
 from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import count_noun, cut, local_time, plain_console, printable, write_json
+from wane.cli.top_commands import ShowOptions
 from wane.core import Episode, Item, Kind, Pinned, Step
 from wane.core.errors import JournalError
 from wane.formats import get_format
@@ -34,7 +34,7 @@ from wane.lab.readers.databases import is_database
 from wane.lab.readers.kin import descendants
 from wane.lab.readers.reading import line_reader_of
 from wane.rebuilding import Rebuilt, rebuild
-from wane.strategies.base import Substitute
+from wane.strategies.strategy import Substitute
 from wane.words import name_strategy
 
 _ROWS: Final = 60

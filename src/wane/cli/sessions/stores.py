@@ -13,7 +13,7 @@ from wane.core.errors import SessionNotFoundError
 from wane.journal import default_root
 from wane.journal.store import matching_ids
 from wane.proxy.store import open_store
-from wane.proxy.store.base import Store
+from wane.proxy.store.stores import Store
 
 T = TypeVar("T")
 

@@ -10,10 +10,10 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from wane.cli.commands import WordsOptions
 from wane.cli.failure import OK
 from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import plain_console
+from wane.cli.top_commands import WordsOptions
 from wane.core.errors import ConfigError
 from wane.words import CAUSES, GLOSSARY, HEADINGS, LEVELS, STRATEGIES, TYPES, explain_term
 

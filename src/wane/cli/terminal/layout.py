@@ -13,7 +13,7 @@ from wane.cli.terminal.picture import Band, Role, Row, elide_rows
 from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import printable
 from wane.core import ContextWindow, Episode, EpisodeType, Item, Kind, Level, Policy, Step
-from wane.core.report import brief
+from wane.core.pass_report import brief
 from wane.words import name_level
 
 _FIXED: Final = {Kind.SYSTEM: Role.SYSTEM, Kind.USER: Role.USER, Kind.NOTICE: Role.NOTICE}

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from wane.core.errors import WaneError
-from wane.lab.cache.rewrites import Examination, Rewrite, examine, summed_up
+from wane.lab.cache.paid_again import Examination, Rewrite, examine, summed_up
 from wane.lab.file_store import FileStore, Source
 from wane.lab.names import JOURNAL, MAX_UNPACKED
 from wane.lab.readers import figures_alone, read_file
-from wane.lab.session import CallUsage, ModelCall, Problem, RecordedSession
+from wane.lab.recorded_session import CallUsage, ModelCall, Problem, RecordedSession
 from wane.prices import list_version
 from wane.rewrites import Cause, Certainty, Explanation
 

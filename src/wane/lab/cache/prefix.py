@@ -12,7 +12,7 @@ from typing import Final
 from wane.caches import CacheRules
 from wane.core import Kind
 from wane.prices import CacheUse
-from wane.strategies.base import Slot
+from wane.strategies.strategy import Slot
 
 _CHUNK: Final = 1024
 _KEPT: Final = 16

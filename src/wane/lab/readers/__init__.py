@@ -5,11 +5,11 @@ whole = join(read_session("tasks/"), "all tasks")
 """
 
 from wane.lab.names import READER_NAMES
-from wane.lab.readers.building.blocks import figures_alone
+from wane.lab.readers.building.content import figures_alone
 from wane.lab.readers.building.joining import join
-from wane.lab.readers.building.lines import head
-from wane.lab.readers.files import STDIN, find_files, plain_file, shown_path
+from wane.lab.readers.building.json_lines import head
 from wane.lab.readers.gathering import Gathered, Recording, Unread, gather, read_session
+from wane.lab.readers.named_files import STDIN, find_files, plain_file, shown_path
 from wane.lab.readers.reading import is_foreign, read_file, read_plain
 
 __all__ = [

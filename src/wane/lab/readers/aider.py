@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from wane.core import Kind
-from wane.formats.base import Part
-from wane.lab.readers.building.blocks import Content
+from wane.formats.message_format import Part
 from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.content import Content
 from wane.lab.readers.building.values import usage_of
-from wane.lab.session import CallUsage, RecordedSession
+from wane.lab.recorded_session import CallUsage, RecordedSession
 
 NAME: Final = "aider"
 TITLE: Final = "aider"

@@ -12,15 +12,15 @@ from typing import Any, Final
 
 from wane.core import Kind, chars
 from wane.core.errors import FormatError
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.lab.readers.building.blocks import Answer, Content
 from wane.lab.readers.building.builder import SessionBuilder, builders
-from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.content import Answer, Content
+from wane.lab.readers.building.json_lines import Problems
 from wane.lab.readers.building.values import amount, count, items, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.documents import Value
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 
 NAME: Final = "atif"
 TITLE: Final = "an ATIF trajectory"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from wane.core.errors import SessionNotFoundError
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 
 _MARK: Final = "#"
 _NAMED: Final = 10

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from wane.core import Kind
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.formats.notices import is_notice
-from wane.lab.readers.building.blocks import Answer, content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.content import Answer, content
+from wane.lab.readers.building.json_lines import Problems
 from wane.lab.readers.building.values import amount, count, items, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.documents import Value
 from wane.lab.readers.places import Place
-from wane.lab.session import CallUsage, RecordedSession
+from wane.lab.recorded_session import CallUsage, RecordedSession
 
 NAME: Final = "cline"
 TITLE: Final = "Cline"

@@ -15,16 +15,16 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Part
+from wane.formats.fields import compact, raw_text, sealed_tokens
+from wane.formats.message_format import Part
 from wane.formats.openai_responses import SEAL, is_harness_made, part_of
-from wane.formats.values import compact, raw_text, sealed_tokens
-from wane.lab.readers.building.blocks import Content, content, couple_items, image_tokens
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import DAMAGED, Problems, name_abandoned, plain_path, records
+from wane.lab.readers.building.content import Content, content, couple_items, image_tokens
+from wane.lab.readers.building.json_lines import DAMAGED, Problems, name_abandoned, plain_path, records
 from wane.lab.readers.building.values import count, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.kin import ids_of
 from wane.lab.readers.places import Place
-from wane.lab.session import CallUsage, ModelCall, RecordedSession
+from wane.lab.recorded_session import CallUsage, ModelCall, RecordedSession
 
 NAME: Final = "codex"
 TITLE: Final = "Codex"

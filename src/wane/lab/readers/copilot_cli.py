@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core import Kind
-from wane.formats.base import Part
-from wane.lab.readers.building.blocks import Answer, Content, content
+from wane.formats.message_format import Part
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import name_abandoned, records
+from wane.lab.readers.building.content import Answer, Content, content
+from wane.lab.readers.building.json_lines import name_abandoned, records
 from wane.lab.readers.building.values import count, items, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.places import Place
-from wane.lab.session import CallUsage, ModelCall, RecordedSession
+from wane.lab.recorded_session import CallUsage, ModelCall, RecordedSession
 
 NAME: Final = "copilot-cli"
 TITLE: Final = "GitHub Copilot CLI"

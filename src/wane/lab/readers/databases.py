@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from wane.core.errors import FormatError
-from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.json_lines import Problems
 from wane.lab.readers.building.values import sound
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 
 _MAGIC: Final = b"SQLite format 3\x00"
 _NAMES: Final = ("opencode", "goose")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from wane.core.errors import FormatError
 from wane.formats.openai_responses import is_model_made
-from wane.lab.readers.building.lines import Problems, placed_reason, reason
+from wane.lab.readers.building.json_lines import Problems, placed_reason, reason
 
 Value = tuple[int | None, object]
 """A JSON value with its line; None for a document without lines of its own."""

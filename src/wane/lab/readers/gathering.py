@@ -12,10 +12,10 @@ from wane.core.errors import FormatError, JournalError, MissingExtraError, Sessi
 from wane.lab.names import MAX_UNPACKED
 from wane.lab.readers.building.joining import join
 from wane.lab.readers.claude_code import SUB_AGENT
-from wane.lab.readers.files import find_files
 from wane.lab.readers.kin import descendants, nest_children
+from wane.lab.readers.named_files import find_files
 from wane.lab.readers.reading import briefly, read_file
-from wane.lab.session import ModelCall, RecordedSession
+from wane.lab.recorded_session import ModelCall, RecordedSession
 
 Progress = Callable[[int, int], None]
 """Called with the number of files read, and the number of all files."""

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wane.formats.values import compact
-from wane.lab.readers.building.blocks import Answer, Content, content
+from wane.formats.fields import compact
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import Problems, count_abandoned
+from wane.lab.readers.building.content import Answer, Content, content
+from wane.lab.readers.building.json_lines import Problems, count_abandoned
 from wane.lab.readers.building.values import mapping, objects, seconds, text, usage_of
 from wane.lab.readers.documents import Value
 from wane.lab.readers.places import Place
-from wane.lab.session import ModelCall, RecordedSession
+from wane.lab.recorded_session import ModelCall, RecordedSession
 
 NAME: Final = "gemini-cli"
 TITLE: Final = "Gemini CLI"

@@ -10,15 +10,15 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from wane.formats.values import compact
-from wane.lab.readers.building.blocks import Answer, Content, content
+from wane.formats.fields import compact
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.content import Answer, Content, content
+from wane.lab.readers.building.json_lines import Problems
 from wane.lab.readers.building.values import amount, count, decode_json, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
 from wane.lab.readers.places import Place
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 
 NAME: Final = "goose"
 TITLE: Final = "Goose"

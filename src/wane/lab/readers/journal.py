@@ -17,7 +17,7 @@ from wane.core import DELIMITER, Kind, Mark, chars
 from wane.core.errors import ConfigError, CorruptJournalError, FormatError, HistoryError, JournalVersionError
 from wane.core.policy import MAX_BUDGET
 from wane.formats import StoredFormat, get_format
-from wane.formats.base import Part, in_history, is_answer
+from wane.formats.message_format import Part, in_history, is_answer
 from wane.journal.codec import SchemaError
 from wane.journal.lines import checksum_of, decode_line, read_record
 from wane.journal.reader import open_session, read_header_of
@@ -38,14 +38,14 @@ from wane.journal.records import (
 )
 from wane.journal.titles import title_of
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.json_lines import Problems
 from wane.lab.readers.building.values import text, usage_of
 from wane.lab.readers.documents import is_model_message
-from wane.lab.session import CallUsage, EvictionStep, ModelCall, RecordedEviction, RecordedSession
+from wane.lab.recorded_session import CallUsage, EvictionStep, ModelCall, RecordedEviction, RecordedSession
 from wane.prices import split_tier
 from wane.rewrites import CACHE_NOTE, Explanation
-from wane.strategies.base import Resumable, StrategySettings, Substitute
 from wane.strategies.registry import get_strategy
+from wane.strategies.strategy import Resumable, StrategySettings, Substitute
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core import Kind, chars
-from wane.formats.base import Part
-from wane.formats.values import compact
-from wane.lab.readers.building.blocks import Answer, Content, content
+from wane.formats.fields import compact
+from wane.formats.message_format import Part
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import name_abandoned, records
+from wane.lab.readers.building.content import Answer, Content, content
+from wane.lab.readers.building.json_lines import name_abandoned, records
 from wane.lab.readers.building.values import count, mapping, objects, seconds, text
 from wane.lab.readers.places import Place
-from wane.lab.session import CallUsage, ModelCall, RecordedSession
+from wane.lab.recorded_session import CallUsage, ModelCall, RecordedSession
 
 NAME: Final = "kimi-code"
 TITLE: Final = "Kimi Code"

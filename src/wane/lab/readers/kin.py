@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from wane.core.errors import FormatError, MissingExtraError
-from wane.lab.readers.building.lines import DAMAGED, head, is_compressed_copy, plain_path
+from wane.lab.readers.building.json_lines import DAMAGED, head, is_compressed_copy, plain_path
 from wane.lab.readers.building.values import mapping, text
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 
 
 def ids_of(line: Mapping[str, Any]) -> tuple[str, str]:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core import Kind, chars
-from wane.formats.base import Part
-from wane.formats.values import compact
-from wane.lab.readers.building.blocks import Answer, content
+from wane.formats.fields import compact
+from wane.formats.message_format import Part
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import records
+from wane.lab.readers.building.content import Answer, content
+from wane.lab.readers.building.json_lines import records
 from wane.lab.readers.building.values import mapping, objects, seconds, text, usage_of
 from wane.lab.readers.places import Place
-from wane.lab.session import ModelCall, RecordedSession
+from wane.lab.recorded_session import ModelCall, RecordedSession
 
 NAME: Final = "mistral-vibe"
 TITLE: Final = "Mistral Vibe"

@@ -12,15 +12,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from wane.formats.values import compact
-from wane.lab.readers.building.blocks import Answer, Content, content
+from wane.formats.fields import compact
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import Problems, count_abandoned
+from wane.lab.readers.building.content import Answer, Content, content
+from wane.lab.readers.building.json_lines import Problems, count_abandoned
 from wane.lab.readers.building.values import amount, decode_json, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
 from wane.lab.readers.places import Place
-from wane.lab.session import CallUsage, ModelCall, RecordedSession
+from wane.lab.recorded_session import CallUsage, ModelCall, RecordedSession
 
 NAME: Final = "opencode"
 TITLE: Final = "OpenCode"

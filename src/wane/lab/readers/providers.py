@@ -12,15 +12,15 @@ from wane.core.errors import FormatError
 from wane.formats import get_format
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.detection import telling_format
+from wane.formats.fields import compact
 from wane.formats.gemini_calls import field, name_results
 from wane.formats.openai_responses import group
-from wane.formats.values import compact
 from wane.journal.titles import title_of
 from wane.lab.readers.building.builder import SessionBuilder, builders
-from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.json_lines import Problems
 from wane.lab.readers.building.values import amount, items, mapping, seconds, text, usage_of
 from wane.lab.readers.documents import RecordedChat, Value, chats, is_model_message
-from wane.lab.session import ModelCall, RecordedSession
+from wane.lab.recorded_session import ModelCall, RecordedSession
 
 PROVIDERS: Final = ("openai", "anthropic", "openai_responses", "gemini")
 """The names in `wane.formats` of the formats of providers' messages."""

@@ -9,10 +9,10 @@ from wane.core import chars
 from wane.core.errors import FormatError
 from wane.formats import StoredFormat, get_format
 from wane.lab.readers.building.builder import SessionBuilder, builders
-from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.json_lines import Problems
 from wane.lab.readers.building.values import usage_of
 from wane.lab.readers.documents import RecordedChat, Value, chats
-from wane.lab.session import CallUsage, RecordedSession
+from wane.lab.recorded_session import CallUsage, RecordedSession
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse

@@ -15,10 +15,10 @@ from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.gemini import GeminiFormat
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import name_abandoned, path_to, records
+from wane.lab.readers.building.json_lines import name_abandoned, path_to, records
 from wane.lab.readers.building.values import count, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.places import Place
-from wane.lab.session import CallUsage, ModelCall, RecordedSession
+from wane.lab.recorded_session import CallUsage, ModelCall, RecordedSession
 
 NAME: Final = "qwen-code"
 TITLE: Final = "Qwen Code"

@@ -22,13 +22,13 @@ from wane.core.errors import FormatError, JournalError
 from wane.formats.detection import shape
 from wane.lab.names import MAX_UNPACKED, READER_NAMES
 from wane.lab.readers import aider, databases
-from wane.lab.readers.building.lines import DAMAGED, LOOKED_AT, Problems, head, open_unpacked
+from wane.lab.readers.building.json_lines import DAMAGED, LOOKED_AT, Problems, head, open_unpacked
 from wane.lab.readers.choice import choose, split_choice
 from wane.lab.readers.closeness import closest_formats, one_of
 from wane.lab.readers.documents import Value, json_values
-from wane.lab.readers.files import plain_file, shown_path
+from wane.lab.readers.named_files import plain_file, shown_path
 from wane.lab.readers.unread import refuse_unread
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 
 _PROVIDERS: Final = ("openai", "anthropic", "openai_responses", "gemini", "auto")
 """Formats of providers' messages, which have one reader."""

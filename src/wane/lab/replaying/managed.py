@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from wane.core import OWN_TOOLS, Kind
 from wane.lab.counting import Material
-from wane.lab.replaying.replay import Pricing, moment, recorded_cost
+from wane.lab.recorded_session import ModelCall
 from wane.lab.replaying.spent import is_open_ended
-from wane.lab.session import ModelCall
+from wane.lab.replaying.strategy_replay import Pricing, moment, recorded_cost
 from wane.prices import Bill, TokenUsage
 from wane.savings import Money, SavingsMeter, own_overhead
 

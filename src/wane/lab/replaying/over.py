@@ -9,7 +9,7 @@ from wane.core import Item, Kind, Pinned
 from wane.core.room import NOTICES
 from wane.core.room import SYSTEM as FIXED
 from wane.core.standing import InForce
-from wane.strategies.base import Slot, Substitute
+from wane.strategies.strategy import Slot, Substitute
 
 USER: Final = "the user's turns"
 LATEST: Final = "the latest message with its results"

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from wane.core import EvictedIndex, Kind
-from wane.lab.session import ModelCall, RecordedSession
-from wane.strategies.base import Slot, Substitute
+from wane.lab.recorded_session import ModelCall, RecordedSession
+from wane.strategies.strategy import Slot, Substitute
 
 
 class RecordedViews:

@@ -10,10 +10,10 @@ from wane.core import Counter, chars
 from wane.inference import has_tasks
 from wane.lab.counting import count
 from wane.lab.readers import Recording
-from wane.lab.replaying.replay import Pricing, Subject
+from wane.lab.recorded_session import RecordedSession
+from wane.lab.replaying.strategy_replay import Pricing, Subject
 from wane.lab.rereads import rereads
-from wane.lab.session import RecordedSession
-from wane.strategies.base import Annotate, AnnotateChoice, StrategySettings, choose_annotator
+from wane.strategies.strategy import Annotate, AnnotateChoice, StrategySettings, choose_annotator
 
 _ANNOTATIONS: Final[Mapping[Annotate, str]] = {"infer": "inferred", "model": "agent", "host": "host"}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wane.core import Added, EpisodeType
 from wane.lab.counting import Material
-from wane.strategies.base import Fitted, Slot, Substitute
+from wane.strategies.strategy import Fitted, Slot, Substitute
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from wane.lab.cache.rewrites import Examination, totals_by_cause
+from wane.lab.cache.paid_again import Examination, totals_by_cause
 from wane.lab.discover import AGENTS
 from wane.lab.names import JOURNAL
 from wane.lab.report.page import DOCTOR, render, to_json, write_page

@@ -11,8 +11,8 @@ from wane.lab.counting import Material
 from wane.lab.loss import Index, Loss, LossTotals
 from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.recorded import RecordedViews
-from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.spent import RECORDED, left_out
+from wane.lab.replaying.strategy_replay import Pricing
 from wane.lab.replaying.studying import Studied
 from wane.lab.report.simulating import Fact, Simulated
 from wane.lab.verdict import Baselines, capital, in_view, needs, prices_used, verdict, with_room

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.lab.discover import AGENTS
-from wane.lab.overview.figures import LostMessage, Simulation
-from wane.lab.overview.summary import Broken, Overview, SessionSummary, Sums
+from wane.lab.overview.overview import Broken, Overview, SessionSummary, Sums
+from wane.lab.overview.recording_figures import LostMessage, Simulation
 from wane.lab.report.page import OVERVIEW, render, to_json, write_page
 
 NAMES: Final = {**AGENTS, "journal": "Wane"}

@@ -11,15 +11,15 @@ from typing import Any, Final
 
 from wane.core import ContextWindow, Kind, Level
 from wane.core.policy import MAX_BUDGET
-from wane.formats.base import Part
+from wane.formats.message_format import Part
 from wane.inference import Annotator, has_tasks
 from wane.lab.counting import Material
-from wane.lab.replaying.replay import Replay
+from wane.lab.recorded_session import CallUsage, Compaction, RecordedEviction
+from wane.lab.replaying.strategy_replay import Replay
 from wane.lab.replaying.trace import EpisodeTrace, Stripped, Trace, ViewChange
 from wane.lab.report.page import Texts
-from wane.lab.session import CallUsage, Compaction, RecordedEviction
-from wane.strategies.base import Annotate, Substitute
 from wane.strategies.registry import traits
+from wane.strategies.strategy import Annotate, Substitute
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from wane.account import Account
 from wane.journal import ConfigRecord, Record, model_calls, settings_after
-from wane.lab.replaying.engine import InProcess, Job
-from wane.lab.replaying.replay import Pricing, Replay
+from wane.lab.replaying.jobs import InProcess, Job
+from wane.lab.replaying.strategy_replay import Pricing, Replay
 from wane.lab.replaying.studying import Studied
-from wane.lab.room import tight_lines, tight_sessions
-from wane.strategies.base import StrategySettings
+from wane.lab.tight_sessions import tight_lines, tight_sessions
 from wane.strategies.registry import traits
+from wane.strategies.strategy import StrategySettings
 
 Fact = tuple[str, str]
 """A label and its figure."""

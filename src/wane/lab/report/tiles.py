@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from wane.lab.counting import Material
-from wane.lab.figures import Totals
 from wane.lab.loss import LossTotals
+from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import Comparison
 from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.recorded import RecordedViews
-from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.strategy_replay import Pricing
 from wane.lab.replaying.studying import budgets_told
 from wane.lab.report.headline import recorded_loss
 from wane.lab.report.simulating import Simulated

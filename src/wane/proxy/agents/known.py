@@ -9,8 +9,8 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from wane.core.errors import ConfigError
-from wane.formats.values import objects_in
-from wane.proxy.agents.base import (
+from wane.formats.fields import objects_in
+from wane.proxy.agents.coding_agent import (
     ANTHROPIC,
     GOOGLE,
     OPENAI,

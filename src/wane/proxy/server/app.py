@@ -15,19 +15,19 @@ from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
 from wane.proxy.server.exchange import ManagedRequest, report
 from wane.proxy.server.watched import WatchedRequest
 from wane.proxy.sessions.bodies import BodyReader
-from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import compacts
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.settings import ReportedUsage, ServerSettings
 from wane.proxy.spending.allowances import Allowance, allowance_of
-from wane.proxy.store.base import StoreError
+from wane.proxy.store.stores import StoreError
 from wane.proxy.team.members import Member
 from wane.proxy.team.roster import Roster
 from wane.proxy.traffic import Traffic
-from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import Wire
-from wane.proxy.wire.chat.protocol import OpenAIChatWire
-from wane.proxy.wire.gemini.protocol import VERBS, GeminiWire
-from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
+from wane.proxy.wire.anthropic.anthropic_wire import AnthropicWire
+from wane.proxy.wire.chat.chat_wire import OpenAIChatWire
+from wane.proxy.wire.gemini.gemini_wire import VERBS, GeminiWire
+from wane.proxy.wire.responses.responses_wire import OpenAIResponsesWire
+from wane.proxy.wire.wire import Wire
 
 STATUS: Final = "/wane"  # the path of the status pages
 HEALTH: Final = f"{STATUS}/health"  # of the liveness check

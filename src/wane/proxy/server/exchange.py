@@ -57,7 +57,7 @@ from typing import Final, NoReturn
 
 from wane.core import DELIMITER, RECALL, Kind, chars
 from wane.core.errors import FormatError, HistoryError, JournalError, WaneError
-from wane.formats.base import repeated_call
+from wane.formats.message_format import repeated_call
 from wane.journal import Record
 from wane.journal.titles import better_title, is_command, title_of
 from wane.prices import NO_USAGE
@@ -76,17 +76,24 @@ from wane.proxy.http.upstream import (
 )
 from wane.proxy.sessions.bodies import LARGE, ReadBody
 from wane.proxy.sessions.caching import AnsweredPrefix, RewrittenPrefix, SentPrefix, lifetime_of
-from wane.proxy.sessions.figures import Facts, ViewStatus
+from wane.proxy.sessions.client_messages import (
+    Arrival,
+    Entry,
+    RequestAlignment,
+    client_note,
+    root_of_request,
+    sent_messages,
+)
 from wane.proxy.sessions.finder import Continue, IncomingRequest
-from wane.proxy.sessions.history import FullHistory
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.full_history import FullHistory
+from wane.proxy.sessions.managed_session import RequestView, Session
 from wane.proxy.sessions.memory import CachedSession
-from wane.proxy.sessions.messages import Arrival, Entry, RequestAlignment, client_note, root_of_request, sent_messages
 from wane.proxy.sessions.sender import NOBODY, Sender, prompts_of, sender_of
-from wane.proxy.sessions.session import RequestView, Session
+from wane.proxy.sessions.session_figures import Facts, ViewStatus
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.spending.allowances import Allowance, ReplyReader, paying
-from wane.proxy.store.base import SessionChangedError, StoreError, finish_work, in_thread_if
-from wane.proxy.wire.base import (
+from wane.proxy.store.stores import SessionChangedError, StoreError, finish_work, in_thread_if
+from wane.proxy.wire.wire import (
     MAX_ROUNDS,
     AnsweredRound,
     Body,

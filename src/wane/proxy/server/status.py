@@ -40,8 +40,8 @@ from wane.proxy.server.workers import (
     merged_sessions,
     with_agents,
 )
-from wane.proxy.sessions.figures import SessionStatus
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.session_figures import SessionStatus
+from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
 from wane.proxy.team.roster import Roster
 from wane.proxy.traffic import Traffic

@@ -13,8 +13,8 @@ from wane.proxy.server.exchange import ENCODINGS, Exchange, ModelRequest, report
 from wane.proxy.sessions.bodies import BodyReader, ReadBody
 from wane.proxy.sessions.sender import sender_of
 from wane.proxy.spending.allowances import ReplyReader, paying
-from wane.proxy.store.base import finish_work
-from wane.proxy.wire.base import Body, Round
+from wane.proxy.store.stores import finish_work
+from wane.proxy.wire.wire import Body, Round
 
 
 @dataclass(eq=False, repr=False)

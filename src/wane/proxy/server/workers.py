@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from wane.proxy import jsons
-from wane.proxy.store.base import WORKERS, Store, StoreError
+from wane.proxy.store.stores import WORKERS, Store, StoreError
 from wane.proxy.traffic import as_text
 from wane.rewrites import merged_totals
 

@@ -39,8 +39,8 @@ from typing import Any, Final, TypeAlias
 from wane.core.errors import FormatError
 from wane.journal.receipts import count_same
 from wane.proxy import jsons
-from wane.proxy.sessions.messages import Arrival
-from wane.proxy.wire.base import Body, Wire
+from wane.proxy.sessions.client_messages import Arrival
+from wane.proxy.wire.wire import Body, Wire
 
 LARGE: Final = 1024 * 1024
 """Bytes above which a body is processed in a thread, not in the event loop."""

@@ -18,7 +18,7 @@ from wane.caches import rules_for
 from wane.journal import NoteRecord
 from wane.prices import TokenUsage, at_tier, prices_of
 from wane.proxy import jsons
-from wane.proxy.wire.openai import MARKERS
+from wane.proxy.wire.openai_shared import MARKERS
 from wane.rewrites import CACHE_NOTE, SMALLEST, Cause, CauseTotals, Certainty, Explanation
 
 _LOOKBACK: Final = 20

@@ -24,8 +24,7 @@ from wane.journal import (
     RecentRequests,
     Record,
 )
-from wane.proxy.sessions.memory import CachedSession, SessionsInMemory
-from wane.proxy.sessions.messages import (
+from wane.proxy.sessions.client_messages import (
     ASSISTANT,
     EDITS,
     Arrival,
@@ -39,10 +38,11 @@ from wane.proxy.sessions.messages import (
     entries_of,
     reply_of,
 )
+from wane.proxy.sessions.managed_session import Session
+from wane.proxy.sessions.memory import CachedSession, SessionsInMemory
 from wane.proxy.sessions.sender import Parentage, Sender
-from wane.proxy.sessions.session import Session
-from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionDigests, Store, StoreError, root_of
-from wane.proxy.wire.base import Body, Wire
+from wane.proxy.store.stores import MemoryStore, SessionBusyError, SessionDigests, Store, StoreError, root_of
+from wane.proxy.wire.wire import Body, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _DRIFT: Final = 0.05  # share of the budget that edits may change before the session is begun anew

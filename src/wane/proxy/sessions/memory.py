@@ -15,11 +15,11 @@ from wane.core import ContextWindow, Episode
 from wane.core.errors import JournalError
 from wane.journal import Receipts, RecentRequests, Record
 from wane.proxy.sessions.caching import CacheWatch
-from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
-from wane.proxy.sessions.messages import Arrival, pair
+from wane.proxy.sessions.client_messages import Arrival, pair
+from wane.proxy.sessions.managed_session import RequestView, Session
 from wane.proxy.sessions.sender import NOBODY, Sender
-from wane.proxy.sessions.session import RequestView, Session
-from wane.proxy.store.base import (
+from wane.proxy.sessions.session_figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
+from wane.proxy.store.stores import (
     SessionChangedError,
     SessionDigests,
     SessionLog,
@@ -28,7 +28,7 @@ from wane.proxy.store.base import (
     StoreError,
     root_of,
 )
-from wane.proxy.wire.base import Body, Correction, Equipped, Message, ViewMessage
+from wane.proxy.wire.wire import Body, Correction, Equipped, Message, ViewMessage
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _UNSTORED: Final = "the session could not be stored"

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 from wane.journal.records import UNKNOWN_PARENT
 from wane.proxy import jsons
 from wane.proxy.head import Headers, first
-from wane.proxy.store.base import Store, StoreError
+from wane.proxy.store.stores import Store, StoreError
 from wane.tools.calls import bare_name, fields_of
 
 _LOGGER: Final = logging.getLogger("wane.proxy")

@@ -17,9 +17,9 @@ from wane.proxy.head import Headers, RefusedError
 from wane.proxy.http.upstream import streams_in
 from wane.proxy.settings import COST_PERIODS, CostPeriod
 from wane.proxy.spending.reservations import most
-from wane.proxy.store.base import MemoryStore, Store, StoreError, finish_work
 from wane.proxy.store.ledger import LEDGER, Ledger
-from wane.proxy.wire.base import Body, ClientReply, Round, Wire
+from wane.proxy.store.stores import MemoryStore, Store, StoreError, finish_work
+from wane.proxy.wire.wire import Body, ClientReply, Round, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _MILLION: Final = 1_000_000

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from wane.prices import CacheUse, Prices, TokenUsage, at_tier, billed_at, prices_of, tier_in
 from wane.proxy.head import RefusedError
-from wane.proxy.wire.base import Body
+from wane.proxy.wire.wire import Body
 
 _MILLION: Final = 1_000_000
 _CONFIGS: Final = ("generationConfig", "generation_config")  # Gemini's, which takes both spellings of each name

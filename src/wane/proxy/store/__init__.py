@@ -7,9 +7,9 @@ from pathlib import Path
 
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.journal import SessionStore, default_root
-from wane.proxy.store.base import KEEP, MemoryStore, Store
 from wane.proxy.store.database import parse_location, scheme_of
 from wane.proxy.store.disk import DiskStore
+from wane.proxy.store.stores import KEEP, MemoryStore, Store
 
 DISK = "disk"
 """The name of the directory with all of Wane's sessions."""

@@ -25,7 +25,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from wane.core.errors import ConfigError
 from wane.journal import Header, Record, checksum_of, new_header, read_header, read_lines, write_line, write_lines
 from wane.journal.store import deleted_of
-from wane.proxy.store.base import (
+from wane.proxy.store.stores import (
     CHECKED,
     DELETED,
     SessionChangedError,

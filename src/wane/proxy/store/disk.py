@@ -21,7 +21,8 @@ from wane.journal import Header, Journal, Record, SessionStore, read, read_heade
 from wane.journal.heads import id_of
 from wane.journal.lines import dump_line
 from wane.journal.reader import open_session
-from wane.proxy.store.base import (
+from wane.proxy.store.sqlite_files import DiskIndex, FileDatabase
+from wane.proxy.store.stores import (
     KEEP,
     Matches,
     SessionBusyError,
@@ -41,7 +42,6 @@ from wane.proxy.store.base import (
     new_id,
     root_of,
 )
-from wane.proxy.store.files import DiskIndex, FileDatabase
 
 _LOGGER: Final = logging.getLogger(__name__)
 _PROBE: Final = 64 * 1024

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
 from wane.proxy.settings import CostPeriod
-from wane.proxy.store.base import StoreError
+from wane.proxy.store.stores import StoreError
 
 LEDGER: Final = "ledger"
 """Kind of these documents: one with an empty name for everyone, and one for each member of a team."""

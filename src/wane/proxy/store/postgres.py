@@ -12,7 +12,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from wane.core.errors import ConfigError
-from wane.proxy.store.base import (
+from wane.proxy.store.database import TIMEOUTS, DatabaseLocation, DatabaseStore, DatabaseTimeouts, End
+from wane.proxy.store.stores import (
     KEEP,
     Matches,
     SessionDigests,
@@ -23,7 +24,6 @@ from wane.proxy.store.base import (
     checked_root,
     root_of,
 )
-from wane.proxy.store.database import TIMEOUTS, DatabaseLocation, DatabaseStore, DatabaseTimeouts, End
 
 T = TypeVar("T")
 

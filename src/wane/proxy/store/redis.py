@@ -25,7 +25,8 @@ from redis.exceptions import ConnectionError as GoneError
 from redis.exceptions import TimeoutError as SlowError
 
 from wane.core.errors import ConfigError
-from wane.proxy.store.base import (
+from wane.proxy.store.database import TIMEOUTS, DatabaseLocation, DatabaseStore, DatabaseTimeouts, End
+from wane.proxy.store.stores import (
     KEEP,
     Matches,
     SessionDigests,
@@ -36,7 +37,6 @@ from wane.proxy.store.base import (
     checked_root,
     root_of,
 )
-from wane.proxy.store.database import TIMEOUTS, DatabaseLocation, DatabaseStore, DatabaseTimeouts, End
 
 # A line ends with its checksum, eight hexadecimal digits, and then `"}`.
 _CHECKSUM: Final = """

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, Self
 
-from wane.proxy.store.base import Store, StoreError
+from wane.proxy.store.stores import Store, StoreError
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 

@@ -10,8 +10,8 @@ from typing import Final
 from wane.core.errors import ConfigError
 from wane.proxy import jsons
 from wane.proxy.sessions.sender import AGENTS
-from wane.proxy.store.base import WORKERS, SessionBusyError, Store, StoredSession, StoreError
 from wane.proxy.store.ledger import LEDGER
+from wane.proxy.store.stores import WORKERS, SessionBusyError, Store, StoredSession, StoreError
 from wane.proxy.team.members import MEMBERS, Member
 from wane.proxy.team.roster import RATES
 

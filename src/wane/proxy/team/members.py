@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 from wane.core.errors import ConfigError
 from wane.proxy.settings import CostPeriod
-from wane.proxy.store.base import Store, StoreError
+from wane.proxy.store.stores import Store, StoreError
 
 MEMBERS: Final = "member"
 """Kind of the documents about names."""

@@ -18,7 +18,7 @@ from typing import Final
 
 from wane.proxy.head import RefusedError
 from wane.proxy.spending.allowances import Allowance
-from wane.proxy.store.base import Store, StoreError
+from wane.proxy.store.stores import Store, StoreError
 from wane.proxy.team.audit import AuditLog
 from wane.proxy.team.members import OPERATOR, Member, Team
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from wane.proxy.wire.base import AnsweredRound, Message
+from wane.proxy.wire.wire import AnsweredRound, Message
 
 Block: TypeAlias = dict[str, Any]
 """A piece of a message's content."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from wane.proxy import jsons
-from wane.proxy.wire.base import BrokenReplyError, ClientReply, Round, Rounds
+from wane.proxy.wire.wire import BrokenReplyError, ClientReply, Round, Rounds
 
 MAX_EVENT: Final = 64 * 1024 * 1024
 """Bytes that one event may have; the largest hold a picture."""

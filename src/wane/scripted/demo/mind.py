@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from wane.core import DELIMITER
-from wane.scripted.calls import edit, keep_offered, put_right, read, shell
 from wane.scripted.demo.moves import Check, Definition, Fact, Look, Need, Replace, ScriptStep, SourceLine, Task
+from wane.scripted.model_calls import edit, keep_offered, put_right, read, shell
 from wane.scripted.sight import Seen, Sight
 from wane.testing import Call, Reply, Request
 

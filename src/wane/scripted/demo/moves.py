@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from wane.scripted.calls import shell
+from wane.scripted.model_calls import shell
 from wane.testing import Call
 
 # The needs of a step

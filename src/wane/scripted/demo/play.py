@@ -17,11 +17,11 @@ from wane.agent.session import AgentSession, Outcome, SessionConfig
 from wane.conversation import ContextSettings
 from wane.core import FitReport
 from wane.journal import SessionStore
+from wane.scripted.demo.demo_summary import DemoWitness, Summary, TaskResult
 from wane.scripted.demo.mind import Decision, decide
 from wane.scripted.demo.model import ScriptedModel
 from wane.scripted.demo.moves import Task
 from wane.scripted.demo.script import TASKS
-from wane.scripted.demo.summary import DemoWitness, Summary, TaskResult
 from wane.scripted.repository import Checked, ScriptedError, TaskRepository, python_for_commands, run_directory
 from wane.testing import Reply, Request
 

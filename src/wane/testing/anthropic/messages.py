@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
-from wane.testing.anthropic.rules import THINKING, Block, begins_turn, blocks_of, check_request, extra_input
+from wane.testing.anthropic.anthropic_rules import THINKING, Block, begins_turn, blocks_of, check_request, extra_input
 from wane.testing.preserved import Prefix
-from wane.testing.request import Message, Part, Request, compact
+from wane.testing.sent_request import Message, Part, Request, compact
 from wane.testing.wire import Provider, Refused, ScriptedEvent, content_parts, content_text, pieces, token_of
 
 if TYPE_CHECKING:

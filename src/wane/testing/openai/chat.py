@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
 from wane.formats.vocabulary import CHAT
-from wane.testing.openai.base import SHARED, OpenAI, check_contents, empty_array, invalid_value, kind_of, require
-from wane.testing.request import Message, Part, Request
+from wane.testing.openai.openai_errors import (
+    SHARED,
+    OpenAI,
+    check_contents,
+    empty_array,
+    invalid_value,
+    kind_of,
+    require,
+)
+from wane.testing.sent_request import Message, Part, Request
 from wane.testing.wire import CREATED, Refused, ScriptedEvent, content_parts, content_text, pieces, token_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
 from wane.formats.vocabulary import RESPONSES
-from wane.testing.openai.base import (
+from wane.testing.openai.openai_errors import (
     SHARED,
     OpenAI,
     check_contents,
@@ -24,7 +24,7 @@ from wane.testing.openai.base import (
     unknown_parameter,
 )
 from wane.testing.preserved import Prefix
-from wane.testing.request import Message, Part, Request, compact, count_chars
+from wane.testing.sent_request import Message, Part, Request, compact, count_chars
 from wane.testing.wire import (
     CREATED,
     Refused,

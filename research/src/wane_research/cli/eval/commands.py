@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
-from wane.cli.flags import Json
+from wane.cli.shared_flags import Json
 from wane.flags import Flag
 
 _Again: TypeAlias = Annotated[

@@ -18,7 +18,7 @@ from wane.cli.terminal.text import count_noun, plain_console, printable, say, wr
 from wane.core.errors import ConfigError, WaneError
 from wane.lab.columns import Unit, notes
 from wane.lab.replaying.compare import parse_strategies
-from wane.lab.replaying.engine import cores
+from wane.lab.replaying.jobs import cores
 from wane.lab.sweep import parse_budgets
 from wane.money import share
 from wane.research import MissingResearchError

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from wane.cli import values
-from wane.cli.flags import FormatName, Json, MaxUnpacked
-from wane.cli.lab.commands import Sessions, Sidechains, TokenBudget
+from wane.cli import flag_values
+from wane.cli.lab.lab_commands import Sessions, Sidechains, TokenBudget
+from wane.cli.shared_flags import FormatName, Json, MaxUnpacked
 from wane.core import parse_budget
 from wane.flags import Flag
 from wane.lab.names import MAX_UNPACKED
@@ -94,7 +94,7 @@ class ClosedLoopOptions:
             "--window",
             "The model's own limit; longer requests fail. The default is 200k.",
             "TOKENS",
-            read=values.window,
+            read=flag_values.window,
         ),
     ] = 200_000
     mark_tasks: Annotated[

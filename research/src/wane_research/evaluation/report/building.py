@@ -15,7 +15,7 @@ from wane.journal import read as read_journal
 from wane.journal.codec import encode
 from wane.lab.counting import count
 from wane.lab.readers import read_file
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 from wane_research.annotations import Annotations, annotations_of
 from wane_research.evaluation.report.marking import MarkingEffect, marking_effects
 from wane_research.evaluation.report.rows import UNGRADED, Limits, Row, cannot_show, row_of, table_of

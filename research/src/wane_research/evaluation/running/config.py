@@ -21,8 +21,8 @@ from wane.core import parse_budget
 from wane.core.errors import ConfigError
 from wane.journal.codec import SchemaError, decode
 from wane.proxy.settings import StrategyName
-from wane.strategies.base import Annotate
 from wane.strategies.registry import STRATEGY_NAMES, traits
+from wane.strategies.strategy import Annotate
 from wane_research.evaluation.results import Arm, Protocol
 
 NEW_ENVIRONMENT: Final = "This is a new task, in a fresh environment: files and processes of earlier tasks are gone."

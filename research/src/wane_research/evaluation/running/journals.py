@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from wane.account import Account
-from wane.conversation.calls import normalise_arguments
+from wane.conversation.tool_calls import normalise_arguments
 from wane.core import DELIMITER, RECALL, Kind
 from wane.core.delimiter import DelimiterProtocol
 from wane.core.errors import WaneError
 from wane.journal import UsageRecord, model_calls, read
 from wane.lab.readers.journal import session_of
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
 from wane_research.annotations import read_again

@@ -14,12 +14,19 @@ from typing import Final
 
 from wane.core import Kind, chars
 from wane.core.items import ASSISTANT
-from wane.formats.base import Part, PersonCalls, in_history, is_answer
+from wane.formats.message_format import Part, PersonCalls, in_history, is_answer
 from wane.journal.titles import better_title
-from wane.lab.readers.building.blocks import Content, keeps_text, part_of_size
-from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.content import Content, keeps_text, part_of_size
+from wane.lab.readers.building.json_lines import Problems
 from wane.lab.readers.building.values import first_words, sound
-from wane.lab.session import CallUsage, Compaction, ModelCall, RecordedEviction, RecordedRequest, RecordedSession
+from wane.lab.recorded_session import (
+    CallUsage,
+    Compaction,
+    ModelCall,
+    RecordedEviction,
+    RecordedRequest,
+    RecordedSession,
+)
 
 # Python 3.11 takes five times as long to look up a member of an enumeration as a name.
 _CALL: Final = Kind.CALL

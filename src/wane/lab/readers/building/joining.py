@@ -8,8 +8,8 @@ from itertools import pairwise, takewhile
 
 from wane.core import Kind
 from wane.core.errors import ConfigError
-from wane.formats.base import Part
-from wane.lab.session import ModelCall, Problem, RecordedEviction, RecordedSession
+from wane.formats.message_format import Part
+from wane.lab.recorded_session import ModelCall, Problem, RecordedEviction, RecordedSession
 
 
 def join(sessions: Sequence[RecordedSession], name: str) -> RecordedSession:

@@ -8,9 +8,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from wane.formats.values import raw_text
+from wane.formats.fields import raw_text
 from wane.journal.titles import HEADING_MARKS
-from wane.lab.session import CallUsage
+from wane.lab.recorded_session import CallUsage
 
 _MILLISECONDS_FROM: Final = 1e11  # as seconds this would be in the year 5138
 _TOO_MANY: Final = 10**15  # tokens, seconds or milliseconds; no sound recording has so many
@@ -56,7 +56,7 @@ def text(value: object) -> str:
 
 
 def write_arguments(arguments: object) -> str:
-    """Return what a model wrote as the arguments of a call; see `wane.formats.values.raw_text`.
+    """Return what a model wrote as the arguments of a call; see `wane.formats.fields.raw_text`.
 
     Raises:
         FormatError: if they are nested too deeply.

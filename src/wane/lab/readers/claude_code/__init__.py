@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core import Kind
-from wane.formats.base import Part
-from wane.lab.readers.building.blocks import Content, content
+from wane.formats.message_format import Part
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import Problems, records
+from wane.lab.readers.building.content import Content, content
+from wane.lab.readers.building.json_lines import Problems, records
 from wane.lab.readers.building.values import mapping, text
-from wane.lab.readers.claude_code.assembly import assemble, command_of
 from wane.lab.readers.claude_code.entries import (
     SIDECHAIN,
     TranscriptLine,
@@ -33,9 +32,10 @@ from wane.lab.readers.claude_code.entries import (
     read_queued,
 )
 from wane.lab.readers.claude_code.requests import RequestLog, unlisted_calls
+from wane.lab.readers.claude_code.transcript import assemble, command_of
 from wane.lab.readers.kin import first_record
 from wane.lab.readers.places import Place
-from wane.lab.session import RecordedSession
+from wane.lab.recorded_session import RecordedSession
 
 NAME: Final = "claude-code"
 TITLE: Final = "Claude Code"

@@ -8,13 +8,13 @@ from enum import Enum
 from typing import Any, Final
 
 from wane.core import Kind
-from wane.formats.base import Part
+from wane.formats.fields import objects_in
+from wane.formats.message_format import Part
 from wane.formats.notices import CLAUDE_CODE_PERSON, is_notice
 from wane.formats.usage import request_iteration
-from wane.formats.values import objects_in
-from wane.lab.readers.building.blocks import Answer, Content, content
+from wane.lab.readers.building.content import Answer, Content, content
 from wane.lab.readers.building.values import count, items, mapping, seconds, text, usage_of
-from wane.lab.session import CallUsage
+from wane.lab.recorded_session import CallUsage
 from wane.prices import SEARCH_FEE, tier_in
 from wane.rewrites import explain_reported
 

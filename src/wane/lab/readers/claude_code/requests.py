@@ -17,9 +17,9 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from wane.core import chars
-from wane.formats.values import compact
+from wane.formats.fields import compact
 from wane.lab.readers.building.values import count, items, mapping, objects, text
-from wane.lab.session import CallUsage, ModelCall, RecordedRequest, RecordedSession
+from wane.lab.recorded_session import CallUsage, ModelCall, RecordedRequest, RecordedSession
 
 _UNCACHED: Final = frozenset({"betas", "max_tokens", "metadata", "stop_sequences", "temperature", "top_k", "top_p"})
 """Parameters on which no cache depends."""

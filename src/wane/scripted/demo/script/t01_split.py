@@ -1,7 +1,7 @@
 """Task 1, a bug: splitting an amount loses a cent. Task 5 needs the findings again."""
 
-from wane.scripted.calls import act, end, explore, listing, search
 from wane.scripted.demo.moves import Fact, Look, ScriptStep, Task, block, check, rewrite, try_out
+from wane.scripted.model_calls import act, end, explore, listing, search
 
 MONEY = "tally/money.py"
 

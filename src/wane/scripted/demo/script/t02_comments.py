@@ -1,7 +1,7 @@
 """Task 2, a bug: a semicolon in a quoted payee begins a comment. The model forgets to name a dependency."""
 
-from wane.scripted.calls import act, end, explore, search
 from wane.scripted.demo.moves import Fact, Look, ScriptStep, Task, block, check, rewrite, try_out
+from wane.scripted.model_calls import act, end, explore, search
 
 PARSER = "tally/parser.py"
 

@@ -1,7 +1,7 @@
 """Task 3, speed: balances look at every entry. Task 9 asks for the measurement before the change."""
 
-from wane.scripted.calls import act, end, explore, search, shell
 from wane.scripted.demo.moves import Fact, Look, ScriptStep, Task, block, check, rewrite, swap, try_out
+from wane.scripted.model_calls import act, end, explore, search, shell
 
 LEDGER = "tally/ledger.py"
 WORKLOAD = '"${PYTHON:-python3}" tools/workload.py'

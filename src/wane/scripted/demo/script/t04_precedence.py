@@ -1,7 +1,7 @@
 """Task 4, a feature: `and` binds more tightly than `or`, and parentheses group. The model edits too early once."""
 
-from wane.scripted.calls import act, end, explore, search
 from wane.scripted.demo.moves import Look, Replace, ScriptStep, Task, block, check, rewrite, try_out
+from wane.scripted.model_calls import act, end, explore, search
 
 QUERY = "tally/query.py"
 

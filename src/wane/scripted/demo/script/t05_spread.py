@@ -1,9 +1,9 @@
 """Task 5, a feature on top of tasks 1 and 2: spread a transaction over months."""
 
-from wane.scripted.calls import act, end, explore, search
 from wane.scripted.demo.moves import Fact, Look, ScriptStep, Task, block, check, rewrite, swap, try_out
 from wane.scripted.demo.script.t01_split import MONEY
 from wane.scripted.demo.script.t02_comments import TAG_WITHOUT_VALUE
+from wane.scripted.model_calls import act, end, explore, search
 
 REPORT, DATES = "tally/report.py", "tally/dates.py"
 

@@ -1,9 +1,9 @@
 """Task 6, a feature on top of task 3: the balance on a day. Its exploration of the command line serves task 7."""
 
-from wane.scripted.calls import act, end, explore, search
 from wane.scripted.demo.moves import Fact, Look, ScriptStep, Task, block, check, rewrite, swap, try_out
 from wane.scripted.demo.script.t03_running_totals import LEDGER
 from wane.scripted.demo.script.t05_spread import REPORT
+from wane.scripted.model_calls import act, end, explore, search
 
 CLI = "tally/cli.py"
 

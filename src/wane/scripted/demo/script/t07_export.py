@@ -1,10 +1,10 @@
 """Task 7, a feature on top of tasks 4 and 6: export. The model uses a name twice, and is shown a free one."""
 
-from wane.scripted.calls import act, end, explore, search
 from wane.scripted.demo.moves import Fact, Look, ScriptStep, Task, block, check, swap, try_out
 from wane.scripted.demo.script.t04_precedence import QUERY
 from wane.scripted.demo.script.t05_spread import REPORT
 from wane.scripted.demo.script.t06_on_a_day import CLI
+from wane.scripted.model_calls import act, end, explore, search
 
 PARSE_QUERY = Fact("parse_query", r"(parse_query\(text(?:: str)?, today(?:: date)?\) -> Query)", path=QUERY)
 

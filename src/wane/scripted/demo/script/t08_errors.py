@@ -1,8 +1,8 @@
 """Task 8, across all modules: one family of errors. A long act, whose exploration must stay in view to its end."""
 
-from wane.scripted.calls import act, end, explore, search, shell, write
 from wane.scripted.demo.moves import Look, Replace, ScriptStep, Task, block, check, rewrite, swap, try_out
 from wane.scripted.demo.script.t06_on_a_day import CLI
+from wane.scripted.model_calls import act, end, explore, search, shell, write
 
 ERRORS = '''\
 """What users can get wrong, as one family of errors."""

@@ -1,8 +1,8 @@
 """Task 9, a record: the measurement of task 3 before its change left the view long ago."""
 
-from wane.scripted.calls import act, end, explore, shell, write
 from wane.scripted.demo.moves import Fact, ScriptStep, Task, check
 from wane.scripted.demo.script.t03_running_totals import BASELINE, WORKLOAD
+from wane.scripted.model_calls import act, end, explore, shell, write
 
 ACCOUNTS = ("expenses", "expenses:lisbon", "expenses:turin:travel", "total")
 NOW = "work-now"

@@ -1,0 +1,85 @@
+"""All commands, in the order of help: what each takes, and what runs it, by name.
+
+The classes of their options are in the `…_commands.py` of each folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from wane.cli.parser import Command
+from wane.research import is_research_installed, load_research
+
+AGENT_TEXT: Final = """\
+A coding agent that keeps its context within a budget, and tools that show how it does so.
+
+Without a command, an interactive session starts in this directory. The agent marks its work as episodes. When the
+window is over the budget, Wane evicts what is easiest to recover, by fixed rules, without a model call or a summary.
+The session on disk keeps everything.
+
+Examples:
+  wane                                talk to the agent
+  wane -p "make the tests pass" -y    do one task and print the answer
+  wane -c                             resume your last session here
+  wane demo                           watch it work, without a key or a network
+  wane plan chat.json --budget 80k    what a pass would evict, and why
+
+Exit codes:
+  0    done
+  1    it failed: a model error, a missing extra, a damaged session
+  2    an option or the input cannot be used
+  130  stopped with Ctrl-C
+"""
+
+AGENT: Final = Command("", "wane.agent.options:AgentOptions", "wane.cli.main:run_agent", AGENT_TEXT)
+"""What runs without a command."""
+
+COMMANDS: Final = (
+    Command("plan", "wane.cli.top_commands:PlanOptions", "wane.cli.lab.plan:run_plan"),
+    Command("sessions", "wane.cli.top_commands:SessionsOptions", "wane.cli.sessions.listing:list_sessions"),
+    Command("sessions prune", "wane.cli.top_commands:PruneOptions", "wane.cli.sessions.removing:prune_sessions"),
+    Command("sessions delete", "wane.cli.top_commands:DeleteOptions", "wane.cli.sessions.removing:delete_sessions"),
+    Command("show", "wane.cli.top_commands:ShowOptions", "wane.cli.sessions.show:show_session"),
+    Command("verify", "wane.cli.top_commands:VerifyOptions", "wane.cli.sessions.sent_requests:verify_session"),
+    Command("proxy", "wane.cli.proxy.proxy_commands:ProxyCommandOptions", "wane.cli.proxy.proxy_command:run_proxy"),
+    Command("proxy status", "wane.cli.proxy.team_commands:StatusOptions", "wane.cli.proxy.team:show_status"),
+    Command("proxy tokens", "wane.cli.proxy.team_commands:TokensOptions", "wane.cli.proxy.team:list_tokens"),
+    Command("proxy tokens add", "wane.cli.proxy.team_commands:AddTokenOptions", "wane.cli.proxy.team:add_token"),
+    Command("proxy tokens limit", "wane.cli.proxy.team_commands:LimitTokenOptions", "wane.cli.proxy.team:limit_token"),
+    Command(
+        "proxy tokens revoke", "wane.cli.proxy.team_commands:RevokeTokenOptions", "wane.cli.proxy.team:revoke_token"
+    ),
+    Command("proxy forget", "wane.cli.proxy.team_commands:ForgetOptions", "wane.cli.proxy.team:forget_name"),
+    Command("proxy log", "wane.cli.proxy.team_commands:LogOptions", "wane.cli.proxy.team:show_log"),
+    Command(
+        "run",
+        "wane.cli.proxy.proxy_commands:RunOptions",
+        "wane.cli.proxy.run:run_agent",
+        daily=("--budget", "--recall", "--shadow", "--max-cost"),
+    ),
+    Command(
+        "statusline", "wane.cli.proxy.proxy_commands:StatuslineOptions", "wane.cli.proxy.statusline:print_statusline"
+    ),
+    Command("choose", "wane.cli.proxy.proxy_commands:ChooseOptions", "wane.cli.proxy.choosing:choose_episode"),
+    Command("plugin", "wane.cli.proxy.proxy_commands:PluginOptions", "wane.cli.proxy.plugins:manage_plugin"),
+    Command("report", "wane.cli.lab.lab_commands:ReportOptions", "wane.cli.lab.report:run_report"),
+    Command("view", "wane.cli.lab.lab_commands:ViewOptions", "wane.cli.lab.view:run_view"),
+    Command("replay", "wane.cli.lab.lab_commands:ReplayOptions", "wane.cli.lab.replay:run_replay"),
+    Command("sweep", "wane.cli.lab.lab_commands:SweepOptions", "wane.cli.lab.replay:run_sweep"),
+    Command("tune", "wane.cli.lab.lab_commands:TuneOptions", "wane.cli.lab.tune:run_tune"),
+    Command("doctor", "wane.cli.lab.lab_commands:DoctorOptions", "wane.cli.lab.doctor:run_doctor"),
+    Command("demo", "wane.cli.top_commands:DemoCommandOptions", "wane.cli.demo.demo_command:run_demo"),
+    Command("words", "wane.cli.top_commands:WordsOptions", "wane.cli.terminal.glossary:print_words"),
+)
+"""Wane's own, in the order of help."""
+
+RESEARCH: Final = {"lab": "", "eval": "eval"}
+"""The groups of commands that `wane-research` adds, with the extra of it that each needs."""
+
+
+def find_commands() -> tuple[Sequence[Command], Mapping[str, str]]:
+    """Return all commands that are installed, in the order of help, and the help texts of the groups among them."""
+    if not is_research_installed():
+        return COMMANDS, {}
+    return (*COMMANDS, *load_research("cli.commands:COMMANDS")), load_research("cli.commands:GROUPS")

@@ -1,0 +1,160 @@
+"""Takes the figures of many session files, in several processes, and keeps those of files that did not change."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from wane.core import Policy
+from wane.core.errors import FormatError, JournalError, MissingExtraError
+from wane.lab.file_store import FileStore, Source
+from wane.lab.overview.recording_figures import SessionFigures, figures_of
+from wane.lab.readers import figures_alone, read_session
+from wane.lab.readers.gathering import Unread
+from wane.lab.readers.reading import briefly
+from wane.prices import list_version
+
+FORM: Final = 9
+"""Raise it when the figures of a file change their meaning or form, so that older ones are not taken for them."""
+
+Progress = Callable[[int, int], None]
+"""Called with the number of files done, and the number of all files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What figures depend on besides their file.
+
+    Attributes:
+        budget: tokens that a view may hold with Wane.
+        price: the model whose prices a simulation takes where none are known.
+        since: the first moment that counts, in seconds since 1970 UTC.
+        replays: how many files to replay that were not replayed before, at most: those with the dearest sessions.
+    """
+
+    budget: int
+    price: str
+    since: float = 0.0
+    replays: int = 0
+
+    @property
+    def key(self) -> str:
+        """A text that differs where the figures of a file may differ."""
+        zone = " ".join(time.tzname)
+        return f"{FORM} {list_version()} {self.budget} {self.price} {Policy()} {zone}"
+
+
+class FigureStore(FileStore):
+    """Keeps the figures of files, with titles and the beginnings of messages; see `FileStore`."""
+
+    def find_known(self, sources: Iterable[Source], terms: Terms) -> Iterator[tuple[Source, list[SessionFigures]]]:
+        """Yield the files that have not changed since their figures were kept, with these figures."""
+        for source, data in self.known_data(sources, terms.key):
+            with suppress(LookupError, TypeError):  # damaged
+                yield source, [SessionFigures.read(figures) for figures in data]
+
+    def keep(self, entries: Sequence[tuple[Source, list[SessionFigures]]], terms: Terms) -> None:
+        """Keep the figures of some files."""
+        rows: list[tuple[Source, Any]] = []
+        for source, sessions in entries:
+            rows.append((source, [figures.to_dict() for figures in sessions]))
+        self.keep_data(rows, terms.key)
+
+
+_BATCH: Final = 32
+"""Files whose figures are kept at once, so that what an interrupted report has read stays."""
+
+
+class FigureReader:
+    """Takes the figures of files, and keeps them.
+
+    Args:
+        terms: what figures depend on besides their file.
+        store: has the figures of files that did not change, and gets those of the others.
+        workers: number of processes; None for one per core.
+    """
+
+    def __init__(self, terms: Terms, store: FigureStore, workers: int | None = None) -> None:
+        self.figures: dict[str, list[SessionFigures]] = {}
+        self.unread: list[Unread] = []
+        self._terms, self._store, self._workers = terms, store, workers
+
+    def read(self, sources: Sequence[Source], progress: Progress | None = None) -> None:
+        """Take the figures of some files, without replays; those that did not change are only looked up."""
+        for source, sessions in self._store.find_known(sources, self._terms):
+            self.figures[source.path] = sessions
+        # The largest first, so that none of them starts when the others are nearly done.
+        waiting = [source for source in sources if source.path not in self.figures]
+        self._take(sorted(waiting, key=lambda source: -source.size), progress, replayed=False)
+        self._store.forget_gone()
+
+    def replay(self, sources: Sequence[Source], progress: Progress | None = None) -> None:
+        """Replay the dearest files that were read and never replayed, as many as the terms allow."""
+        waiting: list[tuple[float, str, Source]] = []
+        for source in sources:
+            sessions = self.figures.get(source.path, [])
+            if any(figures.pending for figures in sessions):
+                waiting.append((-_dollars_since(sessions, self._terms.since), source.path, source))
+        dearest = [source for _, _, source in sorted(waiting, key=lambda entry: entry[:2])]
+        self._take(dearest[: self._terms.replays], progress, replayed=True)
+
+    def _take(self, sources: Sequence[Source], progress: Progress | None, *, replayed: bool) -> None:
+        batch: list[tuple[Source, list[SessionFigures]]] = []
+        try:
+            for done, (source, outcome) in enumerate(_read_all(sources, self._terms, self._workers, replayed), start=1):
+                if isinstance(outcome, str):
+                    self.unread.append(Unread(source.path, outcome))
+                else:
+                    self.figures[source.path] = outcome
+                    batch.append((source, outcome))
+                if len(batch) == _BATCH:
+                    self._store.keep(batch, self._terms)
+                    batch = []
+                if progress:
+                    progress(done, len(sources))
+        finally:
+            self._store.keep(batch, self._terms)
+
+
+def _dollars_since(sessions: Iterable[SessionFigures], since: float) -> float:
+    total = 0.0
+    for figures in sessions:
+        for row in figures.calls.groups:
+            at = figures.modified if row.at is None else row.at
+            total += row.dollars if at >= since else 0.0
+    return total
+
+
+def _read_all(
+    sources: Sequence[Source], terms: Terms, workers: int | None, replayed: bool
+) -> Iterator[tuple[Source, list[SessionFigures] | str]]:
+    """Yield each file with its figures, or with why it cannot be read, as they come."""
+    count = min(workers or os.cpu_count() or 1, len(sources))
+    if count <= 1:
+        for source in sources:
+            yield source, _figures_in(source, terms, replayed)
+        return
+    pool = ProcessPoolExecutor(count)
+    try:
+        futures = {pool.submit(_figures_in, source, terms, replayed): source for source in sources}
+        for future in as_completed(list(futures)):
+            yield futures.pop(future), future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _figures_in(source: Source, terms: Terms, replayed: bool) -> list[SessionFigures] | str:
+    """Return the figures of the sessions in a file, or why it cannot be read."""
+    settings = source.modified, terms.budget, terms.price
+    try:
+        # Only a replay needs the text of results.
+        with nullcontext() if replayed else figures_alone():
+            sessions = read_session(source.path)
+        return [figures_of(session, *settings, replayed=replayed) for session in sessions]
+    except (FormatError, JournalError, MissingExtraError) as error:
+        return briefly(error)
