@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
-demo: $(DEMO_READY)  ## Watch an agent work in a small window: no key, no network
+demo: $(DEMO_READY)  ## Watch an agent work in a small window: no key, and no network after the first time
 	@$(BIN)/wane demo $(ARGS)
 
 test: $(READY)  ## Run the tests, on all cores; about two minutes on two

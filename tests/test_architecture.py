@@ -20,7 +20,7 @@ PACKAGE = Path(wane.__file__).parent
 FLOORS: dict[str, set[str]] = {
     "core": set(),
     "counters": {"core"},
-    "flags": {"core"},
+    "flags": {"core", "words"},
     "tools": {"core"},
     "money": set(),
     "replacing": set(),
@@ -40,7 +40,7 @@ FLOORS: dict[str, set[str]] = {
     "journal": {"core", "formats"},
     "testing": {"core", "formats", "conversation", "strategies"},
     "inference": {"core", "tools", "formats", "words"},
-    "strategies": {"core", "formats", "identifiers", "inference", "research", "tools"},
+    "strategies": {"core", "formats", "identifiers", "inference", "research", "tools", "words"},
     "lab": {
         "budgets",
         "caches",

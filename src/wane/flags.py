@@ -17,6 +17,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from wane.core.errors import ConfigError
+from wane.words import strategy_of_word
 
 T = TypeVar("T")
 
@@ -89,7 +90,9 @@ class Declared:
             raise ConfigError(f"{name} is empty; give it a value, or leave it out")
         if self.choices and value not in self.choices:
             *others, last = self.choices
-            raise ConfigError(f"{name} is {value!r:.80}; it must be {', '.join(others)} or {last}")
+            meant = strategy_of_word(value)
+            hint = f"; did you mean {meant}?" if meant in self.choices else ""
+            raise ConfigError(f"{name} is {value!r:.80}; it must be {', '.join(others)} or {last}{hint}")
         number = _NUMBERS.get(self.kind) if self.flag.read is None else None
         try:
             if number and not value.isascii():

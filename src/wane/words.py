@@ -118,6 +118,11 @@ def name_strategy(name: str) -> str:
     return STRATEGIES.get(name, name)
 
 
+def strategy_of_word(word: str) -> str:
+    """Return the strategy that is called so; empty if none is."""
+    return next((name for name, shown in STRATEGIES.items() if shown.lower() == word.strip().lower()), "")
+
+
 def name_level(name: str) -> str:
     """Return how far an episode has been stripped, in words."""
     return LEVELS.get(name, name)

@@ -353,6 +353,8 @@ class TestReplay:
         [
             (["nowhere.json"], "there is no file or folder nowhere.json"),
             (["chat.json", "--strategy", "best"], "strategy 'best' is unknown; known: none, truncate"),
+            (["chat.json", "--strategy", "compact,Wane"], "did you mean cwl?"),
+            (["chat.json", "--strategy", "nothing set aside"], "did you mean none?"),
             (["chat.json", "--strategy", "cwl,cwl"], "'cwl,cwl' names the strategy cwl twice"),
             (["chat.json", "--budget", "lots"], "budget 'lots' is not understood"),
             (["chat.json", "--price", "anthropic:claude-sonet-4-5"], "did you mean anthropic:claude-sonnet-4-5"),

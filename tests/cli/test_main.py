@@ -99,6 +99,8 @@ class TestCommandLine:
             (["plna"], "unknown command 'plna'; did you mean plan? See wane --help"),
             (["chat"], "unknown command 'chat'; wane alone starts the chat, and wane -p TASK does one task."),
             (["chat", "--budjet", "3"], "unknown option --budjet; did you mean --budget? See wane --help"),
+            (["demo", "--strategy", "wane"], "--strategy is 'wane'; it must be none, truncate"),
+            (["demo", "--strategy", "wane"], "or cwl; did you mean cwl?"),
             (["--budjet=3"], "unknown option --budjet; did you mean --budget?"),
             (["plan", "--budjet", "3", "chat.json"], "unknown option --budjet; did you mean --budget? See wane plan"),
             (["plan", "chat.json", "--jsn"], "unknown option --jsn; did you mean --json?"),

@@ -144,7 +144,7 @@ def test_the_lines_of_the_docs_that_delete_all_leave_the_settings_alone(tmp_path
     page = (Path(__file__).parents[2] / "docs" / "stored.md").read_text(encoding="utf-8")
     (lines,) = (block for block in re.findall(r"```\n(.*?)```", page, re.DOTALL) if "rm -rf" in block)
     state, settings = tmp_path / ".local" / "state" / "wane", tmp_path / ".config" / "wane"
-    sample.save(SessionStore(state / "sessions").directory(tmp_path), cwd=tmp_path)
+    journal = sample.save(SessionStore(state / "sessions").directory(tmp_path), cwd=tmp_path)
     named = (state / "sessions" / "prompts", state / "sessions" / "deleted.jsonl", state / "log" / "run.log")
     cached = (tmp_path / ".cache" / "wane" / name for name in ("report.sqlite", "prices.json"))
     configured = (settings / name for name in ("approvals.json", "approvals.json.lock", "tuned.json", "config.toml"))
@@ -153,11 +153,16 @@ def test_the_lines_of_the_docs_that_delete_all_leave_the_settings_alone(tmp_path
         path.write_text("")
     search = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("WANE_", "XDG_"))}
-    shell = subprocess.run(
-        ["bash", "-e", "-c", lines],
-        env={**environ, "HOME": str(tmp_path), "PATH": search},
-        capture_output=True,
-        text=True,
-    )
+    environ |= {"HOME": str(tmp_path), "PATH": search, "BROWSER": "true", "TMPDIR": str(tmp_path)}
+    for command in (["view", str(journal)], ["report", str(journal)]):
+        (settings / "tuned.json").unlink(missing_ok=True)
+        written = subprocess.run(["wane", *command], env=environ, capture_output=True, text=True)
+        assert written.returncode == 0, written.stderr
+    pages = tmp_path / ".cache" / "wane" / "pages"
+    assert {page.name for page in tmp_path.rglob("*.html")} == {page.name for page in pages.iterdir()}
+    assert len(list(pages.iterdir())) == 2
+    assert pages.stat().st_mode & 0o777 == 0o700
+    (settings / "tuned.json").write_text("")
+    shell = subprocess.run(["bash", "-e", "-c", lines], env=environ, capture_output=True, text=True)
     assert "1 session deleted" in shell.stdout, shell.stderr
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [settings / "config.toml"]

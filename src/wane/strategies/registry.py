@@ -12,6 +12,7 @@ from wane.core import Policy
 from wane.core.errors import ConfigError
 from wane.research import MissingResearchError, is_research_installed, load_research
 from wane.strategies.strategy import Strategy, StrategySettings, Traits
+from wane.words import strategy_of_word
 
 # The class of each strategy, which states its facts. A module is loaded when one of its strategies is asked for.
 _OURS: Final = {
@@ -121,4 +122,6 @@ def check_strategy(name: object) -> None:
     if not isinstance(name, str) or (name not in _OURS and name not in peers()):
         others = peers()
         hint = ", ".join(others) or "and with wane-research those of other libraries"
-        raise ConfigError(f"strategy {name!r} is unknown; known: {', '.join(STRATEGY_NAMES)}, {hint}")
+        meant = strategy_of_word(name) if isinstance(name, str) else ""
+        meant = f"; did you mean {meant}?" if meant in _OURS else ""
+        raise ConfigError(f"strategy {name!r} is unknown; known: {', '.join(STRATEGY_NAMES)}, {hint}{meant}")

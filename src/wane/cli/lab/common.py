@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import textwrap
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -29,6 +31,9 @@ from wane.prices import kept_prices
 NAMED: Final = 5
 """Problems, files and sessions to name; the rest are counted."""
 
+PAGE_SECONDS: Final = 24 * 3_600
+"""How long a page is kept that nobody named a file for."""
+
 COPIED: Final = "all of its calls count for another one"
 """Why a session that only repeats another one is left out."""
 
@@ -36,6 +41,26 @@ COPIED: Final = "all of its calls count for another one"
 def cache_folder(environ: Mapping[str, str], home: Path) -> Path:
     """Return Wane's folder in the user's directory for what can be made again."""
     return Path(environ.get("XDG_CACHE_HOME") or home / ".cache") / "wane"
+
+
+def page_for(name: str) -> Path:
+    """Return where to write a page that nobody named a file for: in a folder that only the user can read.
+
+    Pages that are older than a day are deleted, so that they do not pile up.
+    """
+    folder = cache_folder(os.environ, Path.home()) / "pages"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        for page in folder.glob("*.html"):
+            with suppress(FileNotFoundError):  # another process deletes them, too
+                if page.stat().st_mtime < time.time() - PAGE_SECONDS:
+                    page.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"no page can be written to {printable(str(folder))}: {error.strerror}; give --output"
+        ) from None
+    return folder / f"{name}.html"
 
 
 def keep_prices() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time
 from itertools import chain
@@ -13,7 +12,15 @@ from typing import Final
 from wane.cli import failure
 from wane.cli.failure import InputError, UsageError
 from wane.cli.lab.arguments import locate_session
-from wane.cli.lab.common import cache_folder, check_report, keep_prices, print_figures, print_lines, round_tokens
+from wane.cli.lab.common import (
+    cache_folder,
+    check_report,
+    keep_prices,
+    page_for,
+    print_figures,
+    print_lines,
+    round_tokens,
+)
 from wane.cli.lab.lab_commands import PRICE, ReportOptions
 from wane.cli.terminal.browser import open_page
 from wane.cli.terminal.progress import Bar
@@ -84,7 +91,7 @@ def run_report(options: ReportOptions) -> int:
         _print(overview, options.budget)
     if options.as_json and options.output is None:
         return failure.OK
-    page = _page(options.output)
+    page = page_for("report") if options.output is None else Path(options.output)
     write_overview(page, overview, options.budget, contents=not options.redact)
     say(f"the page: {printable(str(page))}")
     if options.open_page and not open_page(page):
@@ -124,11 +131,6 @@ def _nothing(options: ReportOptions, since: date | None, unread: Sequence[Unread
         hint = "give more --days" if options.sessions else "give more --days, or name files and folders"
         text += f" since {since.isoformat()}; {hint}"
     return f"{text}. {_unread_files(unread)}" if unread else text
-
-
-def _page(output: str | None) -> Path:
-    """Return where to write the page: without a name, in a directory that nobody else can read."""
-    return Path(output) if output is not None else Path(tempfile.mkdtemp(prefix="wane-report-")) / "report.html"
 
 
 def _print(overview: Overview, budget: int) -> None:

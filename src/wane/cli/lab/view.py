@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ from wane.cli import failure
 from wane.cli.failure import InputError
 from wane.cli.flag_values import AUTO_BUDGET
 from wane.cli.lab.arguments import locate_session, newest_here
-from wane.cli.lab.common import check_report
+from wane.cli.lab.common import check_report, page_for
 from wane.cli.lab.lab_commands import PRICE, ViewOptions
 from wane.cli.lab.preparing import with_agent_budget
 from wane.cli.terminal.browser import open_page
@@ -58,11 +57,7 @@ def run_view(options: ViewOptions) -> int:
         # A damaged journal cannot be resumed, but it can be viewed.
         with suppress(JournalError):
             recorded_budget, facts = budget_and_facts(read(path).records)
-    if options.output is not None:
-        page = Path(options.output)
-    else:
-        # Nobody else can read this directory.
-        page = Path(tempfile.mkdtemp(prefix="wane-view-")) / f"{path.stem or 'session'}.html"
+    page = page_for(f"view-{path.stem or 'session'}") if options.output is None else Path(options.output)
     facts += _of_agents(studied)
     facts.append(("Budget auto", f"{advised.tokens:,} tokens, {advised.reason}"))
     simulated = simulate_sessions(studied, options.budget or advised.tokens)
