@@ -97,9 +97,8 @@ def histories(draw: st.DrawFn, server: str) -> list[Message]:
                 answer["reasoning_content"] = "Hm. " * draw(st.integers(1, 60))
             messages += [{**answer, "tool_calls": calls}, *results]
         called = messages[-1]["role"] == "tool"
-        # 0 for a model that had nothing to add; what it says then is left out of requests, and parts no turns.
-        asked = any("Person's answer" in str(message["content"]) for message in messages[-20:])
-        words = f"Answer {turn}. " * draw(st.integers(1 if asked else 0, 60))
+        # 0 for a model that had nothing to add.
+        words = f"Answer {turn}. " * draw(st.integers(0, 60))
         last: Message = {"role": "assistant", "content": words}
         # DeepSeek demands it in turns with calls alone.
         reasons = server == "deepseek v4" and (called or draw(st.booleans()))
@@ -179,6 +178,42 @@ def test_a_later_turn_never_stands_ahead_of_an_earlier_answer_of_a_person(strate
     assert all(refusal(TEMPLATE, messages) is None for messages in sent)
     if strategy in ("cwl", "paper"):
         assert [message["content"] for message in sent[-1]][2:4] == ["Person's answer 2. Yes, drop it.", "Dropped."]
+
+
+@pytest.mark.parametrize("strategy", ["none", "cwl", "paper", "clear-tools"])
+def test_an_empty_answer_keeps_a_turn_behind_what_a_person_answered(strategy: str) -> None:
+    """No other answer parts both turns, so this one goes out as it came, after passes too."""
+    history = [
+        user_message("Question 1."),
+        *call_messages(0, "ask_user", "Person's answer 2. Yes, drop it."),
+        answer_message(""),
+        user_message("Question 3. No, keep it!"),
+    ]
+    for number in range(1, 30):
+        history += call_messages(number, "read", "x" * 400)
+    history += [answer_message("Kept."), user_message("Question 4."), answer_message(""), user_message("Question 5.")]
+    sent = list(views(history, strategy=strategy, budget=exact_budget(600)))
+    for messages in sent:
+        assert words_of_persons(messages) == list(range(1, len(words_of_persons(messages)) + 1))
+        assert refusal(TEMPLATE, messages) is None
+    assert sent[-1][3:5] == history[3:5]
+    assert sent[-1][-1]["content"] == "Question 4.\n\nQuestion 5."
+
+
+def test_in_messages_a_turn_behind_an_empty_answer_stays_in_place() -> None:
+    """Anthropic refuses an empty answer between others, and takes turns of the user in a row."""
+    conversation = Conversation("anthropic")
+    conversation.append({"role": "user", "content": "Question 1."})
+    conversation.append(
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "ask_user", "input": {}}]}
+    )
+    result = {"type": "tool_result", "tool_use_id": "c", "content": "Person's answer 2."}
+    conversation.append({"role": "user", "content": [result]})
+    conversation.append({"role": "assistant", "content": []})
+    conversation.append({"role": "user", "content": "Question 3."})
+    sent = conversation.request().messages
+    assert words_of_persons(sent) == [1, 2, 3]
+    assert sent[-1]["content"] == [result, {"type": "text", "text": "Question 3."}]
 
 
 def test_it_never_does_for_a_server_that_demands_nothing_either() -> None:

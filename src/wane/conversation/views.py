@@ -58,15 +58,19 @@ class SentMessages(Generic[MessageT]):
             self._view, self._sendable, known = [], [], 0
             self._joiner = NeighbourJoiner(format_, order) if order else None
         for message in view[known:]:
+            sent = format_.is_sent(message)
             if self._joiner is None:
-                self._sendable.append(format_.sendable(message))
-            elif format_.is_sent(message):
+                self._sendable.append(format_.sendable(message) if sent else None)
+            elif not sent:
+                self._joiner.leave_out(message)
+            else:
                 position = self._joiner.add(message)
                 self._sendable[position:] = map(format_.sendable, self._joiner.joined[position:])
         self._view += view[known:]
         if note is not None:
-            messages = list(view) if self._joiner is None else self._joiner.joined
-            return format_.wire(format_.with_note(messages, note, order=order))
+            messages = list(filter(format_.is_sent, view)) if self._joiner is None else self._joiner.joined
+            sendable = map(format_.sendable, format_.with_note(messages, note, order=order))
+            return format_.arrange([message for message in sendable if message is not None])
         return format_.arrange([message for message in self._sendable if message is not None])
 
 
@@ -105,8 +109,8 @@ class ViewMessages(Generic[MessageT]):
             self._built, self._numbers = self.read(view)
         else:
             for number in range(self._built_to, len(transcript.messages)):
-                # A message without items, such as an empty answer, stays only if every item is visible.
-                if all_visible or transcript.size(number):
+                # A message without items stays only if every item is visible, or if it may part turns.
+                if all_visible or transcript.size(number) or _parts_turns(transcript, number):
                     self._built.append(transcript.messages[number])
                     self._numbers.append(number)
         self._built_to = len(transcript.messages)
@@ -122,14 +126,19 @@ def messages_of(
 ) -> tuple[list[MessageT], list[int | None]]:
     """Return the messages of a view, and the number in the history of each.
 
-    Whole messages are the same objects. A substitute that replaces no single item is a message without a number.
+    Whole messages are the same objects. A substitute that replaces no single item is a message without a number. An
+    empty answer stays with the message behind it.
 
     Raises:
         ConfigError: if the view has substitutes, and the format cannot write messages.
     """
     messages, numbers = list[MessageT](), list[int | None]()
     if not any(isinstance(slot, Substitute) for slot in view):
+        whole = len(view) == transcript.item_count
         for number, message in transcript.numbered_view(visible_items(view)):
+            if not whole and _parts_turns(transcript, number - 1):
+                messages.append(transcript.messages[number - 1])
+                numbers.append(number - 1)
             messages.append(message)
             numbers.append(number)
         return messages, numbers
@@ -143,9 +152,28 @@ def messages_of(
         message, size = transcript.messages[number], transcript.size(number)
         visible = visible_message(transcript.format, message, slots, size, strategy)
         if visible is not None:
+            if _parts_turns(transcript, number - 1):
+                messages.append(transcript.messages[number - 1])
+                numbers.append(number - 1)
             messages.append(visible)
             numbers.append(number)
     return messages, numbers
+
+
+def _parts_turns(transcript: Transcript[Any], number: int) -> bool:
+    """Whether a message may part turns though it has no items."""
+    return number >= 0 and is_left_out(transcript.format, transcript.messages[number], transcript.size(number))
+
+
+def is_left_out(format: Format[MessageT], message: MessageT, size: int) -> bool:  # noqa: A002 - the field's word
+    """Whether a message is an empty answer, which requests leave out unless it alone parts turns (R12b).
+
+    Args:
+        format: the message's format.
+        message: the message.
+        size: number of its parts.
+    """
+    return not size and is_native(format) and not format.is_sent(message)
 
 
 def visible_message(

@@ -20,7 +20,7 @@ from wane.core.light import light_dataclass
 from wane.formats.fields import check_each, expect_list
 from wane.formats.notices import is_notice, stated_in, withdrawn_in
 from wane.formats.persons import is_persons_result
-from wane.formats.roles import CALLING, RESULTS, Order, join_neighbours
+from wane.formats.roles import CALLING, RESULTS, NeighbourJoiner, Order
 
 MessageT = TypeVar("MessageT")
 LocationT = TypeVar("LocationT")
@@ -362,7 +362,10 @@ class NativeFormat(Format[MessageT]):
         return messages
 
     def sendable(self, message: MessageT) -> MessageT | None:
-        """Return a message as the provider takes it in a request, the same object if it fits; None to leave it out."""
+        """Return a message as the provider takes it in a request, the same object if it fits; None if it takes none.
+
+        An answer that says nothing is left out (`is_sent`), but a format may return it: see `wane.formats.roles`.
+        """
         return message if self.is_sent(message) else None
 
     def arrange(self, messages: Sequence[MessageT]) -> list[Any]:
@@ -370,7 +373,7 @@ class NativeFormat(Format[MessageT]):
         return list(messages)
 
     def wire(self, messages: Sequence[MessageT]) -> list[Any]:
-        sendable = map(self.sendable, messages)
+        sendable = map(self.sendable, filter(self.is_sent, messages))
         return self.arrange([message for message in sendable if message is not None])
 
     def speaker(self, message: MessageT) -> str | None:
@@ -389,7 +392,10 @@ class NativeFormat(Format[MessageT]):
         return None
 
     def join_roles(self, messages: Sequence[MessageT], order: Order) -> list[MessageT]:
-        return join_neighbours(list(filter(self.is_sent, messages)), self, order)
+        joiner = NeighbourJoiner(self, order)
+        for message in messages:
+            (joiner.add if self.is_sent(message) else joiner.leave_out)(message)
+        return joiner.joined
 
     def with_note(self, messages: Sequence[MessageT], text: str, *, order: Order) -> list[MessageT]:
         turn, noted = writing(self, "a reminder").turn(text), None

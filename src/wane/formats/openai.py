@@ -114,14 +114,12 @@ class OpenAIFormat(PlainFormat):
             return result
         return {key: result[key] for key in (*message, "content") if key in result}
 
-    def sendable(self, message: Message) -> Message | None:
-        """Return a message with own calls that servers can read; None for an answer that providers refuse.
+    def sendable(self, message: Message) -> Message:
+        """Return a message with own calls that servers can read.
 
-        Those are answers that are empty or all reasoning.
+        Answers that are empty or all reasoning, which many providers refuse, are left out otherwise (`is_sent`).
         """
-        if message.get("role") != "assistant":
-            return message
-        return mend_own_calls(message) if says_something(message) else None
+        return mend_own_calls(message) if message.get("role") == "assistant" else message
 
     def speaker(self, message: Message) -> str | None:
         return speaker_by_role(message["role"], has_calls=bool(message.get("tool_calls")))

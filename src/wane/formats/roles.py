@@ -6,6 +6,10 @@ counted. If a history kept that order and a view of it does not, a turn of the u
 and an answer that has lost its calls joins the next one. The view's last message never moves ahead of a call: the
 latest answer stands before it, and is never evicted.
 
+Requests leave out empty answers. But one that alone stood between calls and the user's next turn stays where the format
+can send it, as the client gave it: the turn would join the one ahead of the calls otherwise, and of what a person
+answered to them.
+
 Mistral's own check, in its API and in vLLM, demands less and something else: a result is followed by an answer, so no
 turn of the user stands right behind one (mistral-common before 1.11.1). If a history kept that and a view of it does
 not, such a turn joins the one before the calls, too, wherever no answer without calls stands between them.
@@ -94,6 +98,11 @@ class NeighbourJoiner(Generic[T]):
         self._turns: list[tuple[int, str]] = []  # where each turn of the user or of an answer without calls stands
         # Where an answer without calls has joined the one behind it since the user's latest turn, and both before that.
         self._absorbed: tuple[int, T, T] | None = None
+        self._left_out: T | None = None  # the empty answer right behind the latest message
+
+    def leave_out(self, message: T) -> None:
+        """Take in an empty answer, which is left out unless it alone stands between calls and the user's next turn."""
+        self._left_out = message
 
     def add(self, message: T) -> int:
         """Take in the next message; return the position of the first message that is new or has changed."""
@@ -101,7 +110,15 @@ class NeighbourJoiner(Generic[T]):
         first = len(joined)
         speaker = self._format.speaker(message)
         position = None
+        left_out, self._left_out = self._left_out, None
         if self.order is Order.ALTERNATING:
+            would_cross = bool(turns) and turns[-1][1] == "user" and turns[-1][0] + 1 < len(joined)
+        else:
+            would_cross = self.order is Order.ANSWERED and self._before in (CALLING, RESULTS)
+        if left_out is not None and speaker == "user" and would_cross:
+            turns.append((len(joined), "assistant"))
+            joined.append(left_out)
+        elif self.order is Order.ALTERNATING:
             if speaker == "user" and self._absorbed is not None and turns[-1][1] == "user":
                 # No other answer without calls came: this one parts the turns.
                 first, *apart = self._absorbed

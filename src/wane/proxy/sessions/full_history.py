@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
-from wane.conversation.views import by_message, visible_message, with_items
+from wane.conversation.views import by_message, is_left_out, visible_message, with_items
 from wane.core import Item, Kind, chars
 from wane.formats.message_format import Format, Outline, Part, writing
 from wane.formats.turns import required_opening
@@ -121,6 +121,10 @@ class FullHistory:
                 size = len(items)
             reduced = visible_message(self.format, message, remaining, size, self.strategy) if remaining else None
             if reduced is not None:
+                if number and is_left_out(self.format, self.messages[number - 1], outline.size(number - 1)):
+                    rendered.append(
+                        ViewMessage(self.messages[number - 1], number - 1, None, number - 1 not in self.inserted)
+                    )
                 whole = len(remaining) == size
                 replaced = any(isinstance(slot, Substitute) for slot in remaining.values())
                 sent = whole and number not in self.inserted and not replaced
