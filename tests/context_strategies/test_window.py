@@ -207,3 +207,12 @@ def test_an_index_stands_within_no_turn_that_the_provider_goes_on_with() -> None
     further = [Item(Kind.RESULT, 5, "s", message=2), Item(Kind.TEXT, 5, message=2)]
     assert find_place([said, paused, *further]) == 1
     assert find_place([said, paused, *further, Item(Kind.USER, 5, message=3), Item(Kind.TEXT, 5, message=4)]) == 5
+
+
+def test_an_index_stands_ahead_of_a_turn_with_reasoning_that_the_provider_goes_on_with() -> None:
+    """A pass may take the answer that waited, and with it the reasoning behind the index."""
+    said, read = Item(Kind.USER, 5, message=0), Item(Kind.CALL, 5, "r", "read", "{}", 1)
+    first = [Item(Kind.REASONING, 5, message=1), read, Item(Kind.RESULT, 5, "r", message=2)]
+    paused = [Item(Kind.REASONING, 5, message=3), Item(Kind.CALL, 5, "s", "web_search", "{}", 3)]
+    assert find_place([said, *first, *paused]) == 4
+    assert find_place([said, *first, *paused, Item(Kind.RESULT, 5, "s", message=4), Item(Kind.TEXT, 5, message=4)]) == 0

@@ -40,7 +40,8 @@ class IndexPlace:
     """Finds the place for the index: ahead of the model's latest message, so that no more of the prefix changes.
 
     There it is the user's to a provider, and begins a turn. So it never stands ahead of a message that goes on with the
-    one before, by the result of a tool that the provider ran. A provider may demand that a turn in which the model has
+    one before, by the result of a tool that the provider ran: it keeps its place, or, if the model has reasoned in its
+    turn, stands ahead of the user's latest turn. A provider may demand that a turn in which the model has
     reasoned begins with reasoning. If its latest message does not, the place is ahead of the user's latest turn.
 
     Attributes:
@@ -77,7 +78,11 @@ class IndexPlace:
         elif item.kind is Kind.REASONING:
             self._start.reasons = True
         goes_on = message is not None and message == self._results
-        if index == latest and not goes_on:
+        if index == latest and goes_on:
+            # A pass may take the message that this one goes on with, and the reasoning that begins it.
+            if self._start.reasons:
+                self.place = self._start.item
+        elif index == latest:
             # What is the system's may stand ahead of the first of the model's items, such as tools that it searched.
             begins = item.kind is Kind.REASONING or not self._start.reasons
             self.place = self._first if begins else self._start.item
