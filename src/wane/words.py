@@ -80,6 +80,7 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "call": "one request to the model, with its answer",
     "compaction": "a model's summary in the place of the conversation",
     "episode": "a named stretch of work, from an accepted start to its end: reading, or work that changes something",
+    "evicted": "left out of the view by a pass. The history keeps it, and the agent can fetch it again",
     "eviction": "leaving an item out of the view. The history keeps it",
     "eviction saved": (
         "what it saved not to send what was set aside; what it cost to write the cache again is taken off"
@@ -105,6 +106,7 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "recall": "reading evicted content again, exactly: by the name of its episode, or by a search",
     "set aside": "evicted: left out of the next requests, and kept by the history; the agent can fetch it again",
     "strategy": "a way to keep the budget: Wane's own is `cwl`; others are there for comparison",
+    "strip": "to take an episode out of the view level by level: reasoning, bulk, artifacts, then all of it",
     "token": "the unit in which models count and bill text: about four characters",
     "unmarked": "said of work outside named pieces of work; it counts as reading, and leaves the view a turn at a time",
     "view": "the items that the next model call sends",
@@ -120,7 +122,7 @@ def name_strategy(name: str) -> str:
 
 def strategy_of_word(word: str) -> str:
     """Return the strategy that is called so; empty if none is."""
-    return next((name for name, shown in STRATEGIES.items() if shown.lower() == word.strip().lower()), "")
+    return next((name for name, label in STRATEGIES.items() if label.lower() == word.strip().lower()), "")
 
 
 def name_level(name: str) -> str:

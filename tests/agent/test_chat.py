@@ -161,7 +161,9 @@ def test_a_turn_with_approvals_and_the_commands(serve_model: Serve, repository: 
         shown = await at.answers("/context", "A pass runs when the view is full")
         assert re.search(r"R +look +\d+ +\d+ +complete +needed by fix", shown)
         assert "What the next pass would evict" in shown
-        await at.answers("/episodes", "whole", "look", "fix")
+        in_context = re.findall(r"(look|fix) +([\d,]+)", shown.partition("What the next pass")[0])
+        shown = await at.answers("/episodes", "whole", "look", "fix")
+        assert re.findall(r"(look|fix) +([\d,]+)", shown) == in_context, "one figure for one episode"
         await at.answers("/recall look", "app.py:2:    return 41")
         await at.answers("/recall nothing", "no episode is named 'nothing'")
         await at.answers("/search return 4[01]", "was found in", 'in episode "look"')
@@ -245,23 +247,23 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(
 ) -> None:
     async def scene(at: Terminal) -> None:
         at.say("go")
-        shown = await at.wait_for_question("5  ask about each part")
+        shown = await at.wait_for_question("6  ask about each part")
         assert "  touch x && mkdir 3\nIts parts:\n  asks     touch x  (always: touch with any arguments)\n" in shown
         assert "1  yes, this whole line, once\n" in shown
         assert "2  always, as shown above, until the session ends" in shown
-        assert at.asks("Allow it? 1-6, or")
+        assert at.asks("Allow it? 1, 2, 3, 4, 5 or 6, or")
         await at.answers("v", "Answer with one of the digits below, or in your own words.")
         at.say("e")
-        shown = await at.wait_for_question("6  never: touch with any arguments, in this project for good")
+        shown = await at.wait_for_question("7  never: touch with any arguments, in this project for good")
         assert "Part 1 of the 2 that need approval:\n  touch x\n" in shown
-        assert at.asks("Allow it? 1-6, or")
+        assert at.asks("Allow it? 1, 2, 3, 4, 5 or 7, or")
         at.say("p")
         await at.wait_for_question("Part 2 of the 2 that need approval:\n  mkdir 3\n")
         at.say("a")
         shown = await at.wait_for_question("  asks     xargs rm\n")
         assert "  allowed  mkdir 3  (mkdir *)\n" in shown
         assert "always" not in shown.partition("xargs rm")[2]
-        assert at.asks("Allow it? 1-3, or")
+        assert at.asks("Allow it? 1, 4 or 5, or")
         await at.answers("a", "Answer with one of the digits below, or in your own words.")
         await at.answers("n", "One.")
         shown = await at.answers(

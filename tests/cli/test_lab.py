@@ -314,6 +314,11 @@ class TestReplay:
         assert " as recorded (without what 1 unreadable record held)" in flat(viewed.err)
         assert "what 1 unreadable record held" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
+    def test_sessions_that_never_fill_the_budget_are_said_to(self, run: Run, chat: Path) -> None:
+        told = "These sessions never fill the budget"
+        assert told in flat(run("replay", chat, "--budget", "80k").out)
+        assert told not in flat(run("replay", chat, "--budget", "2k").out)
+
     def test_options_reach_the_replay(self, run: Run, chat: Path) -> None:
         plain = run_replay(run, chat, "--strategy", "compact", "--budget", "3k")
         [short_] = run_replay(run, chat, "--strategy", "compact", "--budget", "3k", "--summary-tokens", "9")[

@@ -110,6 +110,7 @@ def run(
         (["run", "--"], "give the agent to run"),
         (["run", "--budget", "9k", "--"], "give the agent to run"),
         (["run", "--budget"], "give the agent to run"),
+        (["run", "--upstream", "claude"], "such as: wane run claude: --upstream took 'claude' as its value; see"),
         (["run", "--wrong", "--", "claude"], "unknown option --wrong. See wane run --help"),
         (["run", "--listen", "0.0.0.0:8701", "--", "claude"], "or use wane proxy, which asks for a token there"),
         (["run", "--api", "mine", "--", "x"], "--api"),
@@ -169,9 +170,13 @@ def test_an_agent_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypa
     monkeypatch.setenv("PATH", "")
     assert main(["run", "--", "codex", "exec"]) == 127
     assert "codex is not installed, or not on the PATH; install it with: npm install" in capsys.readouterr().err
-    for chosen in ((), ("--api", "gemini")):
-        assert main(["run", *chosen, "--", "my-agent"]) == 127
-        assert capsys.readouterr().err.strip().endswith("my-agent is not installed, or not on the PATH")
+    assert main(["run", "--api", "gemini", "--", "my-agent"]) == 127
+    assert capsys.readouterr().err.strip().endswith("my-agent is not installed, or not on the PATH")
+    assert main(["run", "my-agent"]) == 127
+    assert "on the PATH. Wane knows claude, " in (told := capsys.readouterr().err)
+    assert "another agent needs --api anthropic, openai or gemini" in told
+    assert main(["run", "--budget", "abc", "claude"]) == 2, "which stays wrong once Claude Code is installed"
+    assert "budget 'abc' is not understood" in capsys.readouterr().err
     assert main(["run", "claud"]) == 127
     assert "claud is not installed, or not on the PATH; did you mean claude?" in capsys.readouterr().err
 

@@ -198,6 +198,19 @@ _ERRORS: Final = {
 """Our words for the errors of argparse."""
 
 
+_OTHER_WORDS: Final = {
+    "--port": "--listen",
+    "--host": "--listen",
+    "--html": "--output",
+    "--since": "--days",
+    "clear": "prune",
+    "purge": "prune",
+    "remove": "delete",
+    "rm": "delete",
+}
+"""What other programs call an option or a command of ours."""
+
+
 def _is_option(word: str) -> bool:
     """Return whether argparse takes a word for an option."""
     return len(word) > 1 and word.startswith("-") and " " not in word and not _NEGATIVE.fullmatch(word)
@@ -205,6 +218,8 @@ def _is_option(word: str) -> bool:
 
 def _hint(word: str, names: Iterable[str]) -> str:
     """Return the end of a sentence that asks whether a similar name was meant; a period if none is similar."""
+    if _OTHER_WORDS.get(word) in (names := list(names)):
+        return f"; did you mean {_OTHER_WORDS[word]}?"
     # Dashes at the beginning would make all options alike.
     by_word = {name.lstrip("-"): name for name in names}
     matches = get_close_matches(word.lstrip("-"), by_word, 1, LIKENESS)

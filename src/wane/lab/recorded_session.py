@@ -9,7 +9,7 @@ from wane.core import OWN_TOOLS, EvictedIndex, Kind, Mark
 from wane.core.light import light_dataclass
 from wane.formats.message_format import Part
 from wane.lab.names import JOURNAL
-from wane.prices import CacheUse, at_tier, listed_name
+from wane.prices import SCRIPTED, CacheUse, at_tier, listed_name
 from wane.rewrites import Cause, Certainty, Explanation
 
 
@@ -291,6 +291,12 @@ class RecordedSession:
     def own_calls(self) -> list[ModelCall]:
         """The model calls that count for this session, not for one that it branches off from."""
         return [call for call in self.calls if not call.inherited]
+
+    @property
+    def scripted(self) -> bool:
+        """Whether a script answered in the model's place, as in the demo: nothing was paid, whatever was recorded."""
+        calls = self.own_calls
+        return bool(calls) and all(call.provider == SCRIPTED.rstrip(":") for call in calls)
 
     @property
     def evicted(self) -> bool:

@@ -66,8 +66,8 @@ def describe(name: str) -> str:
 def _class_of(name: str) -> type[Strategy]:
     """Return the class of one of Wane's own strategies."""
     module, _, attribute = _OURS[name].partition(":")
-    found: type[Strategy] = getattr(import_module(f"wane.strategies.{module}"), attribute)
-    return found
+    strategy_class: type[Strategy] = getattr(import_module(f"wane.strategies.{module}"), attribute)
+    return strategy_class
 
 
 def traits(strategy: str) -> Traits:

@@ -5,6 +5,7 @@ import pytest
 from wane.account import Account
 from wane.agent.turn_events import Spent, TextDelta, ToolCalled, ToolReturned, Waiting
 from wane.cli.chat.narration import Narration, TurnActivity, format_duration
+from wane.cli.terminal.answer import AnswerText
 
 
 def test_the_line_says_what_is_done_for_how_long_and_how_to_stop() -> None:
@@ -40,6 +41,18 @@ def test_durations() -> None:
         "59m 59s",
         "1h 00m",
     ]
+
+
+def test_two_answers_of_a_turn_are_no_one_line_though_nothing_is_written_between_them() -> None:
+    blocks: list[object] = []
+    narration = Narration(blocks.append)
+    narration.event(TextDelta("Look:\n\n```\nx = 1\n```"))
+    narration.event(ToolCalled("1", "delimiter", '{"action": "end"}'))
+    narration.event(ToolReturned("1", "delimiter", "Ended.", failed=False))
+    narration.event(TextDelta("Done."))
+    narration.flush()
+    texts = [block.text for block in blocks if isinstance(block, AnswerText)]
+    assert texts == ["Look:", "```\nx = 1\n```", "Done."]
 
 
 EXTRA = '{"type":"extra_forbidden","loc":["old"],"msg":"Extra inputs are not permitted","input":"x"}'

@@ -167,8 +167,14 @@ def test_the_session_says_the_same_everywhere(
     replayed = json.loads(wane("replay", session, "--strategy", "none", "--json")[0])
     assert replayed["recorded"]["cost_usd"] == cost
     assert replayed["price_model"] == MODEL
+    would = "nothing was paid, and costs are what these calls would have cost"
+    assert would in " ".join(wane("replay", session, "--strategy", "none")[0].split())
     _, viewed = wane("view", session, "--output", str(tmp_path / "session.html"))
     assert f"{dollars(run.summary['cost_usd'])} as recorded" in " ".join(viewed.split())
+    assert would in " ".join(viewed.split())
+    assert main(["report", session]) == 2
+    refused = " ".join(capsys.readouterr().err.split())
+    assert "1 session left out: a script answered in the model's place, as in the demo, and nothing was paid" in refused
 
 
 def test_the_repository_is_kept_where_it_was_asked_for(runs: Mapping[str, Run]) -> None:

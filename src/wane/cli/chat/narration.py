@@ -114,6 +114,8 @@ class Narration:
                 self._written[call_id] = arguments
             case ToolReturned(tool=tool) if tool == SHELL_TOOL:
                 self._output = OutputTail()
+        if isinstance(event, (ToolCalled, ToolReturned)):
+            self.flush()  # also where nothing is written about the call: the next text is of another answer
         if (line := self._line(event)) is not None:
             self.flush()
             self._write(line)
@@ -326,8 +328,10 @@ def footer(session: AgentSession, columns: int = 0) -> str:
 
     If there are not enough columns, what matters least is left out; 0 is any width.
     """
+    from wane.agent.opening import name_of
+
     window, active = session.window, session.window.active
-    account, model = session.account, printable(session.model.model_id)
+    account, model = session.account, printable(name_of(session.settings, session.model))
     fill = f"{short(session.tokens)}/{short(window.budget_used)}"
     episode = ""
     if not traits(session.settings.context.strategy).marked:

@@ -28,6 +28,8 @@ _ANSWERS: Final = {
     "n": Approval(allowed=False),
     "v": Approval(allowed=False, scope=AnswerScope.PROJECT),
 }
+# Each has its digit in every question, offered or not: a hand that has learnt one must not refuse a rule for good.
+_DIGITS: Final = {"y": "1", "a": "2", "p": "3", "s": "4", "n": "5", "e": "6", "v": "7"}
 _SPELLED: Final = {
     "yes": "y", "always": "a", "project": "p", "session": "s", "each": "e", "no": "n", "never": "v",
 }  # fmt: skip
@@ -83,8 +85,8 @@ def question_lines(request: ApprovalRequest) -> Iterator[Text]:
 
 def choice_lines(request: ApprovalRequest) -> Iterator[Text]:
     """Yield the answers to choose from, and what each covers."""
-    for number, (_, what) in enumerate(_menu(request), start=1):
-        yield Text.assemble("  ", (str(number), "bold yellow"), f"  {what}")
+    for key, what in _menu(request):
+        yield Text.assemble("  ", (_DIGITS[key], "bold yellow"), f"  {what}")
 
 
 def answer_line(request: ApprovalRequest, approval: Approval) -> str:
@@ -134,9 +136,9 @@ def _menu(request: ApprovalRequest) -> Iterator[tuple[str, str]]:
         yield "a", f"{always} until the session ends"
         yield "p", f"{always} in this project for good"
     yield "s", f"{EVERYTHING[request.effect]}, until the session ends"
+    yield "n", "no"
     if several:
         yield "e", "ask about each part"
-    yield "n", "no"
     if request.rules and not several:
         yield "v", f"never: {describe_rule(request.rules[0])}, in this project for good"
 
@@ -167,7 +169,8 @@ class Asking:
         """The words of the prompt for the answer; "" if no question is open."""
         if not self.open or self.request is None:
             return ""
-        return f"Allow it? 1-{len(dict(_menu(self.request)))}, or say what to do instead "
+        *digits, last = _number_answers(self.request)
+        return f"Allow it? {', '.join(digits)} or {last}, or say what to do instead "
 
     async def ask(self, request: ApprovalRequest) -> Approval:
         loop = asyncio.get_running_loop()
@@ -203,5 +206,5 @@ class Asking:
 
 
 def _number_answers(request: ApprovalRequest) -> dict[str, str]:
-    """Return the answers' letters by their digits."""
-    return {str(number): key for number, (key, _) in enumerate(_menu(request), start=1)}
+    """Return the letters of the answers that a question offers, by their digits."""
+    return {_DIGITS[key]: key for key, _ in _menu(request)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import count
 from pathlib import Path
@@ -209,10 +209,14 @@ def _episodes(chat: CommandHost, _: str) -> None:
     if not session.episodes:
         chat.console.print("No episode has been started yet.")
         return
-    items = _items(session)
-    blocks = layout.blocks(
-        [item.kind for item in items], [item.tokens for item in items], session.episodes, session.window.visible
-    )
+    items, window = _items(session), session.window
+    # What is in view has the tokens that /context gives it; what has left the view is in no total of the provider's.
+    removed = [index for step in session.next_pass().steps for index in step.removed]
+    view = layout.view_blocks(items, session.episodes, window, removed, done=False)
+    visible = set(window.visible)
+    tokens = [0 if index in visible else window.accounting.scale(item.tokens) for index, item in enumerate(items)]
+    evicted = layout.blocks([item.kind for item in items], tokens, session.episodes, ())
+    blocks = [*(replace(band, stays=True) for band in view), *(replace(band, stays=False) for band in evicted)]
     rows = layout.episode_rows(blocks, layout.in_tasks(session.episodes), session.window.policy)
     chat.console.print(picture.EpisodeTable(rows, _ROWS, ("whole", "view")))
 
@@ -261,13 +265,15 @@ def _manage(chat: CommandHost, text: str) -> None:
 
 
 def _model(chat: CommandHost, text: str) -> None:
+    from wane.agent.opening import name_of
+
     if text:
         check_name(text, os.environ)
         chat.session.set_model(text)
     session = chat.session
     window = session.model.context_window
     size = f", a window of {short(window)} tokens" if window else ", a window of unknown size"
-    chat.console.print(f"The model is {printable(session.model.model_id)}{size}.")
+    chat.console.print(f"The model is {printable(name_of(session.settings, session.model))}{size}.")
     if not text:
         _list_models(chat)
 

@@ -76,7 +76,7 @@ def _print(summary: Summary, console: Console, wane: str) -> None:
     for problem in summary.problems:
         console.print(Text(printable(problem), style="red"))
     console.print(f"\n{NO_MODEL}")
-    console.print(f"Look at the session:  {wane} show {summary.session}", soft_wrap=True)
+    console.print(f"Look at the session:  {wane} view {summary.session}  {wane} show {summary.session}", soft_wrap=True)
     if summary.repository is not None:
         console.print(f"Look at the work:     git -C {summary.repository} log --stat", soft_wrap=True)
     names = [name for name in ("cwl", "truncate", "compact", "none") if name != summary.strategy]

@@ -34,6 +34,9 @@ NAMED: Final = 5
 PAGE_SECONDS: Final = 24 * 3_600
 """How long a page is kept that nobody named a file for."""
 
+SCRIPTED_MODEL: Final = "a script answered in the model's place, as in the demo"
+"""Why a session cost nothing."""
+
 COPIED: Final = "all of its calls count for another one"
 """Why a session that only repeats another one is left out."""
 

@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from wane.cli import failure
 from wane.cli.failure import UsageError
 from wane.cli.lab.arguments import newest_here, usable_counter
-from wane.cli.lab.common import COPIED, NAMED, gathered_from, held_by_kind, named_lines, problem_lines, why_idle
+from wane.cli.lab.common import (
+    COPIED,
+    NAMED,
+    SCRIPTED_MODEL,
+    gathered_from,
+    held_by_kind,
+    named_lines,
+    problem_lines,
+    why_idle,
+)
 from wane.cli.lab.lab_commands import PRICE, LabOptions
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import count_noun, printable
@@ -85,6 +94,9 @@ def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
     tokens = held_by_kind((item.kind, item.tokens) for item in items)
     first = f"{count_noun(len(studied), 'session')}: {count_noun(calls, 'model call')}, {tokens}"
     lines = [f"{first}, {count_noun(turns, 'turn')} of the user."]
+    if scripted := sum(session.scripted for session in sessions):
+        paid = "nothing was paid, and costs are what these calls would have cost"
+        lines.append(f"{count_noun(scripted, 'session')}: {SCRIPTED_MODEL}; {paid}.")
     inferred = sum(prepared.inferred for prepared in studied)
     if inferred:
         of = "" if inferred == len(studied) else f" of {inferred} sessions"

@@ -130,6 +130,11 @@ _OF_RECORDED: Final = (
 
 def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
     """Yield remarks on what the strategies did, and on what holds for all of them."""
+    if len(result.names) > 1 and not baseline.over_budget:
+        yield (
+            "These sessions never fill the budget, so a strategy that waits for that changes nothing, and rows are "
+            "alike; --budget tries a smaller one."
+        )
     for name in result.names:
         totals = result.totals(name)
         if name != BASELINE and totals.over:

@@ -13,6 +13,7 @@ from wane.cli import failure
 from wane.cli.failure import InputError, UsageError
 from wane.cli.lab.arguments import locate_session
 from wane.cli.lab.common import (
+    SCRIPTED_MODEL,
     cache_folder,
     check_report,
     keep_prices,
@@ -84,7 +85,8 @@ def run_report(options: ReportOptions) -> int:
     recorded = [session for source in journals for session in reader.figures.get(source.path, ())]
     overview = summarise(figures, since, until, unread, journals=recorded)
     if not overview.total.calls:
-        raise InputError(_nothing(options, since, unread))
+        why = _nothing(options, since, unread)
+        raise InputError(f"{why}. {_explain_scripted(overview.scripted)}" if overview.scripted else why)
     if options.as_json:
         write_json(overview_dict(overview))
     else:
@@ -299,6 +301,8 @@ def _known_lines(overview: Overview) -> Iterator[str]:
     if overview.total.assumed:
         calls = count_noun(overview.total.assumed, "call")
         yield f"{calls} without a known price count as they were recorded, at the prices of another model."
+    if overview.scripted:
+        yield _explain_scripted(overview.scripted)
     if overview.undated:
         yield f"{count_noun(overview.undated, 'call')} without a time count on the day when their file was written."
     if overview.pending:
@@ -313,6 +317,10 @@ def _known_lines(overview: Overview) -> Iterator[str]:
         )
     if overview.unread:
         yield _unread_files(overview.unread)
+
+
+def _explain_scripted(sessions: int) -> str:
+    return f"{count_noun(sessions, 'session')} left out: {SCRIPTED_MODEL}, and nothing was paid."
 
 
 def _unread_files(unread: Sequence[Unread]) -> str:

@@ -482,7 +482,8 @@ def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     if not is_named:
         agent = agent[1:]
     if not agent:
-        raise UsageError("give the agent to run, such as: wane run claude; see wane run --help")
+        taken = f": {own[-2]} took {own[-1]!r} as its value" if len(own) > 2 and own[-2] in with_value else ""
+        raise UsageError(f"give the agent to run, such as: wane run claude{taken}; see wane run --help")
     for argument in agent[1:] if is_named else ():
         name = argument.partition("=")[0]
         if argument == "--":

@@ -17,7 +17,7 @@ from wane.cli.failure import UsageError, need_proxy
 from wane.cli.parser import LIKENESS
 from wane.cli.proxy.log import RunLog
 from wane.cli.proxy.proxy_commands import ProxyCommandOptions, RunOptions
-from wane.cli.proxy.proxy_options import KEY_VARIABLE, TOKEN_VARIABLE, key_in_address, proxy_options
+from wane.cli.proxy.proxy_options import KEY_VARIABLE, TOKEN_VARIABLE, context_settings, key_in_address, proxy_options
 from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.terminal.signals import run_child
@@ -53,6 +53,7 @@ def run_agent(options: RunOptions) -> int:
         upstream=options.upstream,
     )
     agent = agent_of(command.program)
+    context_settings(options.context)  # a wrong option is told first: it stays wrong once the agent is installed
     path = shutil.which(command.program)
     if path is None:
         advice = f"; install it with: {agent.install}" if agent.install else ""
@@ -60,6 +61,9 @@ def run_agent(options: RunOptions) -> int:
             meant := get_close_matches(agent.program, [other_agent.program for other_agent in AGENTS], 1, LIKENESS)
         ):
             advice = f"; did you mean {meant[0]}?"
+        elif not advice and options.api is None:
+            known = ", ".join(other_agent.program for other_agent in AGENTS)
+            advice = f". Wane knows {known}; another agent needs --api anthropic, openai or gemini"
         say(f"{command.program} is not installed, or not on the PATH{advice}")
         return failure.NOT_FOUND
     # Nobody else can reach this proxy, so it needs no token: of the proxy's variables only the store counts.

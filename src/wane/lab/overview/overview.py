@@ -141,6 +141,7 @@ class Overview:
         pending: sessions that Wane would have changed, but that were not replayed, so that no saving of theirs counts.
         parted: sessions of which a part counts; of what Wane would have made of them, their share of the cost does.
         undated: calls without a time, which count on the day when their file was last written.
+        scripted: sessions in which a script answered in the model's place: nothing was paid, so they count nowhere.
     """
 
     since: date | None
@@ -158,6 +159,7 @@ class Overview:
     undated: int = 0
     pending: int = 0
     parted: int = 0
+    scripted: int = 0
 
     @property
     def span(self) -> tuple[date, date]:
@@ -236,7 +238,13 @@ def summarise(
             rest of it counts nowhere.
     """
     overview = Overview(since, until, unread=tuple(unread))
-    ordered = sorted(_distinct(sessions, journals), key=_first_moment)
+    paid = list[SessionFigures]()
+    for figures in sessions:
+        if figures.scripted:
+            overview.scripted += 1
+        else:
+            paid.append(figures)
+    ordered = sorted(_distinct(paid, journals), key=_first_moment)
     parents = {(figures.source, figures.id): figures for figures in ordered if figures.id}
     groups: dict[int, SessionSummary] = {}
     repeated = _find_repeated(ordered)

@@ -248,6 +248,7 @@ class SessionFigures:
         modified: when its file was last written, for calls without a time.
         pending: whether part of it must be replayed for a simulation, which was not done yet.
         agent: of a session that Wane's proxy recorded, the agent that sent the requests; empty if it is unknown.
+        scripted: whether a script answered in the model's place.
     """
 
     source: str
@@ -262,6 +263,7 @@ class SessionFigures:
     modified: float
     pending: bool = False
     agent: str = ""
+    scripted: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as JSON-able data."""
@@ -330,6 +332,7 @@ def figures_of(
         modified,
         pending,
         session.agent,
+        session.scripted,
     )
 
 

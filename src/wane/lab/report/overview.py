@@ -85,6 +85,7 @@ def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any
         "words": _words(overview, agents, contents),
         "compactions": sum(len(summary.compactions) for summary in overview.sessions),
         "undated": overview.undated,
+        "scripted": overview.scripted,
         "not_replayed": overview.pending,
         "counted_in_part": overview.parted,
         "unread": len(overview.unread),

@@ -160,6 +160,7 @@ const notes = [];
 if (total.estimated) notes.push(counted(total.estimated, total.guessed));
 if (data.not_replayed) notes.push(`${many(data.not_replayed, "session")} beyond the budget not replayed yet, so that no saving of theirs is told.`);
 if (data.counted_in_part) notes.push(`Of ${many(data.counted_in_part, "session")} only some calls count here: of what was compared, as much as their share of the cost.`);
+if (data.scripted) notes.push(`${many(data.scripted, "session")} left out, as a script answered in the model's place, as in the demo: nothing was paid.`);
 if (data.undated) notes.push(`${many(data.undated, "call")} without a time count on the day when their file was last written.`);
 if (data.unread) notes.push(`${many(data.unread, "file")} could not be read.`);
 if (notes.length) byId("shares").append(h("p", { class: "small" }, notes.join(" ")));
