@@ -250,7 +250,7 @@ def failing_wire(where: str) -> Wire:
     return FailingWire()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("where", ["locate", "unmanaged", "messages", "equip", "reply", "feed", "end"])
+@pytest.mark.parametrize("where", ["locate", "why_unmanaged", "messages", "equip", "reply", "feed", "end"])
 @pytest.mark.parametrize("strict", [False, True])
 async def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixture) -> None:
     """The client's own bytes go upstream; or to be strict, nothing does and the client is told."""
