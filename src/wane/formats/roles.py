@@ -119,7 +119,7 @@ class NeighbourJoiner(Generic[T]):
             turns.append((len(joined), "assistant"))
             joined.append(left_out)
         elif self.order is Order.ALTERNATING:
-            if speaker == "user" and self._absorbed is not None and turns[-1][1] == "user":
+            if speaker == "user" and self._absorbed is not None and turns and turns[-1][1] == "user":
                 # No other answer without calls came: this one parts the turns.
                 first, *apart = self._absorbed
                 joined[first : first + 1] = apart
