@@ -215,6 +215,14 @@ def _system(life: Life, sight: Sight) -> set[int]:
     }
 
 
+def _loading(life: Life, sight: Sight) -> set[int]:
+    """What loaded a tool, with its calls (R15)."""
+    items = life.items[: sight.known]
+    calls = calls_of(items)
+    loading = {index for index, item in enumerate(items) if item.loads}
+    return loading | {calls[index] for index in loading if index in calls}
+
+
 def over(life: Life, sight: Sight) -> bool:
     return life.tokens(sight.view) > life.settings.budget
 
@@ -233,7 +241,7 @@ def _budget_held_with(life: Life, sight: Sight, must: set[int]) -> bool:
     if not over(life, sight):
         return True
     must = must | tail_of(life.items[: sight.known]) | _system(life, sight)
-    must |= set(sorted(_all(life, sight, Kind.USER))[:1])
+    must |= set(sorted(_all(life, sight, Kind.USER))[:1]) | _loading(life, sight)
     spare = unchanged_items(sight.view) - must - set(_after(life, sight))
     return not any(life.items[index].tokens for index in spare)
 

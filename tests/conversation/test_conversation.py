@@ -48,6 +48,7 @@ from wane.conversation.events import (
 from wane.core import exact_budget
 from wane.core.room import MIN_ROOM
 from wane.formats import Part
+from wane.formats.message_format import TurnReader
 from wane.formats.openai import OpenAIFormat
 from wane.integrations.states import StateFile
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
@@ -197,8 +198,9 @@ def test_a_strategy_shows_what_it_shows_anywhere(strategy: str, session: Session
 
 def expected_views(name: str, session: Session, budget: int, annotate: Any) -> Iterator[list[Part]]:
     """What a strategy that is driven by hand shows ahead of each answer, and at the end."""
-    low_water = 0.5 if name == "truncate" else None
+    low_water = wane.Policy().low_water if name == "truncate" else None
     strategy = get_strategy(name, StrategySettings(budget=budget, low_water=low_water, annotate=annotate))
+    reader = TurnReader()
     parts: list[Part] = []
     owners: list[int] = []
     for number, message in enumerate([*session, None]):
@@ -207,10 +209,15 @@ def expected_views(name: str, session: Session, budget: int, annotate: Any) -> I
             while isinstance(outcome, SummaryNeeded):
                 outcome = strategy.take_summary("the summary", 3)
             yield [shown_part(slot, parts) for slot in speaking(outcome.view, parts, owners)]
-        for part in OpenAIFormat().parts(message) if message is not None else ():
+        if message is None:
+            return
+        new = OpenAIFormat().parts(message)
+        items = [part.item(wane.chars, number) for part in new]
+        items = reader.couple(OpenAIFormat().speaker(message), items, len(parts))
+        for item, part in zip(items, new, strict=True):
             parts.append(part)
             owners.append(number)
-            strategy.add(part.item(wane.chars, number), part)
+            strategy.add(item, part)
 
 
 def speaking(view: Sequence[Slot], parts: Sequence[Part], owners: Sequence[int]) -> list[Slot]:
