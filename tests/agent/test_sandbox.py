@@ -39,7 +39,7 @@ from wane.agent.sandbox.wall import (
     specify_command,
     supervisor_argv,
 )
-from wane.agent.tools import shell_tool as shell_tool
+from wane.agent.tools import shell_tool
 from wane.core.errors import ConfigError
 from wane.testing import Reply
 

@@ -250,7 +250,8 @@ class AdapterContract(ABC):
         seeds: how many careless models meet each strict server.
         cannot: what the framework or the protocol cannot do, each with the reason: `stream`, `delegate` (to a
             sub-agent), `threads`, `malformed` (send other arguments of a call than the model's), `template` (keep the
-            order of roles with a reminder), and calls with wrong arguments, by their names in `WRONG`.
+            order of roles with a reminder), `thoughtful answers` (be asked for the reasoning of answers without calls,
+            as DeepSeek V4 does in Chat Completions alone), and calls with wrong arguments, by their names in `WRONG`.
     """
 
     overhead = 0
@@ -371,7 +372,8 @@ class AdapterContract(ABC):
     def test_what_a_strict_server_accepts_it_accepts_after_evictions(self) -> None:
         """Servers that are stricter than their API accept each view of what they accept whole, and malformed marks."""
         accepted = 0
-        for servers in ((DEEPSEEK_V4, DEEPSEEK), *(() if "template" in self.cannot else ((TEMPLATE,), (MISTRAL,)))):
+        deepseek = (DEEPSEEK,) if "thoughtful answers" in self.cannot else (DEEPSEEK_V4, DEEPSEEK)
+        for servers in (deepseek, *(() if "template" in self.cannot else ((TEMPLATE,), (MISTRAL,)))):
             for seed in range(self.seeds):
                 for rules in servers:  # the strictest that takes the framework's own requests
                     if self._refusals(seed, rules, managed=False):

@@ -234,7 +234,7 @@ def test_a_memory_of_which_nothing_has_left_goes_out_as_without_wane() -> None:
         with ScriptedServer(script) as server:
             agent = agent_of(model_of(server.url))
             (ContextLifecycle(budget="100k").attach(agent) if attach else agent).run("Go.")
-        sent.append([sent_request.body["messages"][1:] for request in server.requests])
+        sent.append([request.body["messages"][1:] for request in server.requests])
     assert sent[0] == sent[1]
 
 
