@@ -86,17 +86,20 @@ def test_commands_see_their_own_root_processes_and_environment(inside, monkeypat
     monkeypatch.setenv("OF_THE_HOST", "seen")
 
     with inside() as space:
-        assert space.said("ls /; pwd; id -u") == "bin\ndev\netc\nlib\nlib64\nproc\nroot\nsys\ntmp\nusr\nvar\n/\n0\n[0]"
+        assert (
+            space.run_script("ls /; pwd; id -u")
+            == "bin\ndev\netc\nlib\nlib64\nproc\nroot\nsys\ntmp\nusr\nvar\n/\n0\n[0]"
+        )
         # Those of the namespace alone: its first process, its watcher and its sleep; bash and ls.
-        assert int((space.said("ls -d /proc/[0-9]* | wc -l")).split("\n")[0]) < 9
-        assert space.said("echo $OF_THE_HOST$MINE; exit 3", env={"MINE": "mine"}, cwd="/tmp") == "mine\n[3]"
-        assert space.said("id -u; id -g", user="user") == "1000\n1000\n[0]"
-        assert space.said("echo x >/dev/null; head -c 3 /dev/zero | wc -c; echo on >&2") == "3\non\n[0]"
+        assert int((space.run_script("ls -d /proc/[0-9]* | wc -l")).split("\n")[0]) < 9
+        assert space.run_script("echo $OF_THE_HOST$MINE; exit 3", env={"MINE": "mine"}, cwd="/tmp") == "mine\n[3]"
+        assert space.run_script("id -u; id -g", user="user") == "1000\n1000\n[0]"
+        assert space.run_script("echo x >/dev/null; head -c 3 /dev/zero | wc -c; echo on >&2") == "3\non\n[0]"
 
 
 def test_what_it_changes_stays_above_its_root(inside, bases: Path, tmp_path: Path) -> None:
     with inside() as space:
-        space.said("echo new >/etc/new; rm /etc/group")
+        space.run_script("echo new >/etc/new; rm /etc/group")
     assert not (bases / IMAGE / "etc" / "new").exists()
     assert (bases / IMAGE / "etc" / "group").exists()
     assert (tmp_path / "home" / "upper" / "etc" / "new").read_text() == "new\n"
@@ -107,7 +110,7 @@ def test_signals_are_as_usual_even_where_they_are_ignored(inside) -> None:
     try:
         with inside() as space:
             # 2 is SIGINT: a bit of this mask.
-            ignored = space.said("grep SigIgn /proc/self/status")
+            ignored = space.run_script("grep SigIgn /proc/self/status")
             assert int(ignored.split()[1].split("[")[0], 16) & (1 << (signal.SIGINT - 1)) == 0
     finally:
         signal.signal(signal.SIGINT, before)
@@ -115,12 +118,12 @@ def test_signals_are_as_usual_even_where_they_are_ignored(inside) -> None:
 
 def test_what_is_left_in_the_background_holds_nothing_up_and_lives_on(inside) -> None:
     with inside() as space:
-        assert space.said("sleep 1000 & echo $! >/tmp/pid; echo begun") == "begun\n[0]"
-        assert space.said("kill -0 $(cat /tmp/pid) && echo alive") == "alive\n[0]"
+        assert space.run_script("sleep 1000 & echo $! >/tmp/pid; echo begun") == "begun\n[0]"
+        assert space.run_script("kill -0 $(cat /tmp/pid) && echo alive") == "alive\n[0]"
         # Its parent is gone, and the first process must let go of it when it ends.
-        space.said("kill $(cat /tmp/pid)")
+        space.run_script("kill $(cat /tmp/pid)")
         for _ in range(200):
-            if space.said("test -e /proc/$(cat /tmp/pid) || echo gone") == "gone\n[0]":
+            if space.run_script("test -e /proc/$(cat /tmp/pid) || echo gone") == "gone\n[0]":
                 return
             time.sleep(0.05)
         pytest.fail("a process that has ended is still there")
@@ -129,8 +132,8 @@ def test_what_is_left_in_the_background_holds_nothing_up_and_lives_on(inside) ->
 def test_a_command_that_takes_too_long_is_killed(inside) -> None:
     with inside() as space:
         with pytest.raises(TimeoutError):
-            space.said("sleep 1000", timeout=0.3)
-        assert space.said("echo still here") == "still here\n[0]"
+            space.run_script("sleep 1000", timeout=0.3)
+        assert space.run_script("echo still here") == "still here\n[0]"
 
 
 def test_mounts_can_be_read_only(inside, tmp_path: Path) -> None:
@@ -139,8 +142,8 @@ def test_mounts_can_be_read_only(inside, tmp_path: Path) -> None:
     (tmp_path / "ours" / "a").write_text("a")
 
     with inside(Mount(tmp_path / "ours", "/opt/ours", read_only=True), Mount(tmp_path / "theirs", "/theirs")) as space:
-        assert "Read-only" in space.said("cat /opt/ours/a; echo b >/opt/ours/a")
-        assert space.said("echo b >/theirs/b") == "[0]"
+        assert "Read-only" in space.run_script("cat /opt/ours/a; echo b >/opt/ours/a")
+        assert space.run_script("echo b >/theirs/b") == "[0]"
     assert (tmp_path / "theirs" / "b").read_text() == "b\n"
 
 
@@ -165,11 +168,11 @@ def test_root_reaches_no_device_of_the_machine_and_mounts_nothing(inside, bases:
             "echo h >/proc/sysrq-trigger",
             "ls /proc/1/root/",
         ):
-            output, _, code = (space.said(f"{attempt} 2>&1")).rpartition("[")
+            output, _, code = (space.run_script(f"{attempt} 2>&1")).rpartition("[")
             assert code != "0]", f"{attempt}: {output}"
         # What tasks need as in a container.
-        assert space.said("chown 1000 /tmp && chmod 1777 /tmp && mkdir /tmp/x && echo x >/dev/null") == "[0]"
-        assert space.said("id -u", user="user") == "1000\n[0]"
+        assert space.run_script("chown 1000 /tmp && chmod 1777 /tmp && mkdir /tmp/x && echo x >/dev/null") == "[0]"
+        assert space.run_script("id -u", user="user") == "1000\n[0]"
     assert os.stat("/dev/null").st_mode == mode
 
 
@@ -219,13 +222,13 @@ def test_what_the_root_links_to_outside_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_a_program_that_is_killed_says_so(inside) -> None:
     with inside() as space:
-        assert [space.said(script) for script in ("kill -KILL $$", "kill -TERM $$", "exit 7")] == [
+        assert [space.run_script(script) for script in ("kill -KILL $$", "kill -TERM $$", "exit 7")] == [
             "[-9]",
             "[-15]",
             "[7]",
         ]
-        assert "no user nobody-here" in space.said("echo", user="nobody-here")
-        assert "[2]" in space.said("echo", cwd="/nowhere")
+        assert "no user nobody-here" in space.run_script("echo", user="nobody-here")
+        assert "[2]" in space.run_script("echo", cwd="/nowhere")
 
 
 @pytest.mark.skipif(shutil.which("slirp4netns") is None, reason="slirp4netns is not installed")
@@ -236,9 +239,9 @@ def test_network_of_its_own_leaves_the_machines_loopback_and_its_ports_alone(ins
         connect = f"exec 3<>/dev/tcp/127.0.0.1/{port} 2>&1 && echo connected"
         script = f"{connect}; grep -c : /proc/net/dev; cat /etc/resolv.conf"
         with inside() as space:
-            assert space.said(script).startswith("connected\n")
+            assert space.run_script(script).startswith("connected\n")
         with inside(network="own") as space:
-            own = space.said(script)
+            own = space.run_script(script)
     assert "connected" not in own
     assert own.endswith("2\nnameserver 10.0.2.3\n[0]"), own  # lo and tap0
 
@@ -251,7 +254,7 @@ def test_network_of_its_own_names_what_it_needs(inside, monkeypatch: pytest.Monk
 
 def test_network_is_the_hosts_or_none(inside) -> None:
     with inside(network="none") as space:
-        assert space.said("cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d ' ' | sort") == "lo\n[0]"
+        assert space.run_script("cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d ' ' | sort") == "lo\n[0]"
 
 
 def test_files_go_in_and_out(inside, tmp_path: Path) -> None:
@@ -263,7 +266,7 @@ def test_files_go_in_and_out(inside, tmp_path: Path) -> None:
     with inside() as space:
         space.run(put_directory(space.namespace, source, "/data/in"))
         space.run(put_file(space.namespace, source / "deep" / "script", "/data/one"))
-        assert space.said("/data/in/deep/script; /data/one") == "it runs\nit runs\n[0]"
+        assert space.run_script("/data/in/deep/script; /data/one") == "it runs\nit runs\n[0]"
         space.run(get_directory(space.namespace, "/data", tmp_path / "out"))
         space.run(get_file(space.namespace, "/data/one", tmp_path / "one"))
         with pytest.raises(FileNotFoundError):
