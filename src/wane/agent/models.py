@@ -168,6 +168,11 @@ def check_name(spec: str, environ: Mapping[str, str]) -> None:
     raise ModelError(f"no model {spec!r} is known; {guess} If it is a new one: wane -c -m {spec}")
 
 
+def _advise_credentials(error: BaseException, provider: str) -> str:
+    """Return what to do if a provider's client found no credentials; else an empty text."""
+    return _CREDENTIALS.get(provider, "") if type(error).__name__ in _WITHOUT_CREDENTIALS else ""
+
+
 def _reason(spec: str, error: Exception) -> str:
     """Return why a model cannot be used, and what to do."""
     provider, text = spec.partition(":")[0], " ".join(str(error).split()) or type(error).__name__
@@ -175,8 +180,8 @@ def _reason(spec: str, error: Exception) -> str:
         meant = _guess_model(spec)
         how = f"did you mean {meant}?" if meant else f"write provider:model, such as {_EXAMPLE}"
         return f"the model {spec!r} is unknown; {how}"
-    if type(error).__name__ in _WITHOUT_CREDENTIALS and provider in _CREDENTIALS:
-        return f"no credentials for the model {spec}: {_CREDENTIALS[provider]}"
+    if advice := _advise_credentials(error, provider):
+        return f"no credentials for the model {spec}: {advice}"
     match = _KEY.search(text)
     variable = match[1] if match else _KEY_VARIABLES.get(provider)
     if variable and (match or _NO_KEY.search(text)):
@@ -226,8 +231,8 @@ def explain(error: BaseException, model: Model | None = None) -> str:
             known = variable in os.environ
             hint = f"; the address comes from {variable}" if known else f"; set {variable} to use another one"
     provider = "" if model is None else model.model_id.partition(":")[0]
-    if type(error).__name__ in _WITHOUT_CREDENTIALS and provider in _CREDENTIALS:
-        return f"no credentials for {provider}: {_CREDENTIALS[provider]}"
+    if advice := _advise_credentials(error, provider):
+        return f"no credentials for {provider}: {advice}"
     if isinstance(error, ModelHTTPError):
         status, reason = error.status_code, provider_message(error.body)
         if address and status in _WRONG_SERVER:

@@ -132,37 +132,37 @@ def messages_of(
     Raises:
         ConfigError: if the view has substitutes, and the format cannot write messages.
     """
-    messages, numbers = list[MessageT](), list[int | None]()
+    pairs: Iterable[tuple[int | None, MessageT]]
+    whole = False
     if not any(isinstance(slot, Substitute) for slot in view):
         whole = len(view) == transcript.item_count
-        for number, message in transcript.numbered_view(visible_items(view)):
-            if not whole and _parts_turns(transcript, number - 1):
-                messages.append(transcript.messages[number - 1])
-                numbers.append(number - 1)
-            messages.append(message)
-            numbers.append(number)
-        return messages, numbers
-    for number, slots in by_message(transcript, view):
-        if number < 0:
-            for slot in slots.values():
-                if isinstance(slot, Substitute):
-                    messages.append(writing(transcript.format, f"the strategy {strategy!r}").turn(slot.text))
-                    numbers.append(None)
-            continue
-        message, size = transcript.messages[number], transcript.size(number)
-        visible = visible_message(transcript.format, message, slots, size, strategy)
-        if visible is not None:
-            if _parts_turns(transcript, number - 1):
-                messages.append(transcript.messages[number - 1])
-                numbers.append(number - 1)
-            messages.append(visible)
-            numbers.append(number)
+        pairs = transcript.numbered_view(visible_items(view))
+    else:
+        pairs = written = list[tuple[int | None, MessageT]]()
+        for number, slots in by_message(transcript, view):
+            if number < 0:
+                for slot in slots.values():
+                    if isinstance(slot, Substitute):
+                        writer = writing(transcript.format, f"the strategy {strategy!r}")
+                        written.append((None, writer.turn(slot.text)))
+                continue
+            message, size = transcript.messages[number], transcript.size(number)
+            visible = visible_message(transcript.format, message, slots, size, strategy)
+            if visible is not None:
+                written.append((number, visible))
+    messages, numbers = list[MessageT](), list[int | None]()
+    for position, message in pairs:
+        if position and not whole and _parts_turns(transcript, position - 1):
+            messages.append(transcript.messages[position - 1])
+            numbers.append(position - 1)
+        messages.append(message)
+        numbers.append(position)
     return messages, numbers
 
 
 def _parts_turns(transcript: Transcript[Any], number: int) -> bool:
     """Whether a message may part turns though it has no items."""
-    return number >= 0 and is_left_out(transcript.format, transcript.messages[number], transcript.size(number))
+    return is_left_out(transcript.format, transcript.messages[number], transcript.size(number))
 
 
 def is_left_out(format: Format[MessageT], message: MessageT, size: int) -> bool:  # noqa: A002 - the field's word

@@ -69,7 +69,7 @@ class Item:
         message: ordinal of the message that the item came from. Items of one assistant message share
             it; None joins an assistant item to the assistant items right before it.
         needs: items that must stay as long as this one does, as offsets from this one (R12): a call whose signed
-            thinking block stands two items earlier has `(-2,)`. Those of later items are in the same message.
+            thinking block stands two items earlier has `(-2,)`. An offset to a later item stays within the message.
         needed_by: items of earlier messages that need this one, likewise: the calls of a turn need the answer that
             ends it (R12b).
         tool_class: for a call, the class that its arguments imply, such as `BULK` for a shell command that only

@@ -39,10 +39,12 @@ class _Start:
 class IndexPlace:
     """Finds the place for the index: ahead of the model's latest message, so that no more of the prefix changes.
 
-    There it is the user's to a provider, and begins a turn. So it never stands ahead of a message that goes on with the
-    one before, by the result of a tool that the provider ran: it keeps its place, or, if the model has reasoned in its
-    turn, stands ahead of the user's latest turn. A provider may demand that a turn in which the model has
-    reasoned begins with reasoning. If its latest message does not, the place is ahead of the user's latest turn.
+    There a provider takes it for the user's, and for the beginning of a turn. It moves ahead of the user's latest turn
+    where it would part what belongs together, if the model has reasoned in its turn:
+
+    - The model's latest message does not begin with reasoning. A provider may demand that such a turn does.
+    - The latest message goes on with the one before, by the result of a tool that the provider ran. If the model has
+      not reasoned in its turn, the index keeps the place that it had.
 
     Attributes:
         place: the item ahead of which the index would stand.

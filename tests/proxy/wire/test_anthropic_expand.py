@@ -103,12 +103,15 @@ def cut(draw: st.DrawFn, content: list[Block]) -> list[Block]:
 
 
 def merge(draw: st.DrawFn, content: list[Block]) -> list[Block]:
-    between = draw(st.sampled_from(["", "\n", "\n\n"]))
-    merged: list[Block] = []
+    return join_texts(content, draw(st.sampled_from(["", "\n", "\n\n"])))
+
+
+def join_texts(content: list[Block], between: str) -> list[Block]:
+    joined: list[Block] = []
     for is_text, group in groupby(content, lambda block: block["type"] == "text"):
         blocks = list(group)
-        merged += [text(between.join(block["text"] for block in blocks))] if is_text else blocks
-    return merged
+        joined += [text(between.join(block["text"] for block in blocks))] if is_text else blocks
+    return joined
 
 
 def gather(draw: st.DrawFn, content: list[Block]) -> list[Block]:
@@ -159,14 +162,10 @@ def edited_content(draw: st.DrawFn, shown: list[Block]) -> list[Block]:
     return content
 
 
-def join_texts(content: list[Block]) -> list[Block]:
+def words_of(content: list[Block]) -> list[Block]:
     """Neighbouring texts as one, without white space: a client may join texts, and the provider gets its own again."""
-    joined: list[Block] = []
-    for is_text, group in groupby(content, lambda block: block["type"] == "text"):
-        blocks = list(group)
-        words = "".join("".join(block["text"].split()) for block in blocks if is_text)
-        joined += [text(words)] if is_text else blocks
-    return joined
+    joined = join_texts(content, "")
+    return [text("".join(block["text"].split())) if block["type"] == "text" else block for block in joined]
 
 
 def bare(block: Block) -> Block:
@@ -230,10 +229,10 @@ def test_the_clients_own_contents_count(data: st.DataObject, made: list[Made]) -
     thinks = any(block["type"] in THINKING for block in content)
     rest = [block for block in result if block.get("name") != "delimiter"]
     if not thinks:
-        assert join_texts(rest) == join_texts(expected)
+        assert words_of(rest) == words_of(expected)
     # What thinking there is beyond the client's is of rounds of which it has nothing else, and none ends a message.
     known = [block for block in rest if block["type"] not in THINKING]
-    assert join_texts(known) == join_texts([block for block in expected if block["type"] not in THINKING])
+    assert words_of(known) == words_of([block for block in expected if block["type"] not in THINKING])
     assert all(
         each[-1]["type"] not in THINKING
         for each in contents(WIRE.expand({"role": "assistant", "content": content}, rounds))

@@ -37,6 +37,9 @@ PAGE_SECONDS: Final = 24 * 3_600
 SCRIPTED_MODEL: Final = "a script answered in the model's place, as in the demo"
 """Why a session cost nothing."""
 
+UNPAID: Final = "nothing was paid, and costs are what these calls would have cost"
+"""What that makes of its costs."""
+
 COPIED: Final = "all of its calls count for another one"
 """Why a session that only repeats another one is left out."""
 

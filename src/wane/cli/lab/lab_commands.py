@@ -24,6 +24,14 @@ Sessions: TypeAlias = Annotated[
         "[SESSION...]",
     ),
 ]
+_AnySessions: TypeAlias = Annotated[
+    Sequence[str],
+    Flag(
+        "SESSION...",
+        "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', or ids from wane sessions --all.",
+        "[SESSION...]",
+    ),
+]
 TokenBudget: TypeAlias = Annotated[
     int, Flag("--budget", "Tokens that the view may hold. The default is 80k.", "TOKENS", read=parse_budget)
 ]
@@ -265,14 +273,7 @@ class DoctorOptions:
       wane doctor --live
     """
 
-    sessions: Annotated[
-        Sequence[str],
-        Flag(
-            "SESSION...",
-            "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', or ids from wane sessions --all.",
-            "[SESSION...]",
-        ),
-    ] = ()
+    sessions: _AnySessions = ()
     live: Annotated[
         str | None,
         Flag(
@@ -310,14 +311,7 @@ class ReportOptions:
       wane report --json
     """
 
-    sessions: Annotated[
-        Sequence[str],
-        Flag(
-            "SESSION...",
-            "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', or ids from wane sessions --all.",
-            "[SESSION...]",
-        ),
-    ] = ()
+    sessions: _AnySessions = ()
     days: Annotated[
         int | None,
         Flag("--days", "Number of days, today included. The default is 30, or all days of the sessions named.", "N"),

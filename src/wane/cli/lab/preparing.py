@@ -12,6 +12,7 @@ from wane.cli.lab.common import (
     COPIED,
     NAMED,
     SCRIPTED_MODEL,
+    UNPAID,
     gathered_from,
     held_by_kind,
     named_lines,
@@ -95,8 +96,7 @@ def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
     first = f"{count_noun(len(studied), 'session')}: {count_noun(calls, 'model call')}, {tokens}"
     lines = [f"{first}, {count_noun(turns, 'turn')} of the user."]
     if scripted := sum(session.scripted for session in sessions):
-        paid = "nothing was paid, and costs are what these calls would have cost"
-        lines.append(f"{count_noun(scripted, 'session')}: {SCRIPTED_MODEL}; {paid}.")
+        lines.append(f"{count_noun(scripted, 'session')}: {SCRIPTED_MODEL}; {UNPAID}.")
     inferred = sum(prepared.inferred for prepared in studied)
     if inferred:
         of = "" if inferred == len(studied) else f" of {inferred} sessions"

@@ -13,7 +13,7 @@ from wane.cli import failure
 from wane.cli.failure import InputError
 from wane.cli.flag_values import AUTO_BUDGET
 from wane.cli.lab.arguments import locate_session, newest_here
-from wane.cli.lab.common import SCRIPTED_MODEL, check_report, page_for
+from wane.cli.lab.common import SCRIPTED_MODEL, UNPAID, check_report, page_for
 from wane.cli.lab.lab_commands import PRICE, ViewOptions
 from wane.cli.lab.preparing import with_agent_budget
 from wane.cli.terminal.browser import open_page
@@ -59,8 +59,9 @@ def run_view(options: ViewOptions) -> int:
             recorded_budget, facts = budget_and_facts(read(path).records)
     page = page_for(f"view-{path.stem or 'session'}") if options.output is None else Path(options.output)
     facts += _of_agents(studied)
-    if materials[0].session.scripted:
-        facts.append(("Model", f"{SCRIPTED_MODEL}: nothing was paid, and costs are what these calls would have cost"))
+    unpaid = f"{SCRIPTED_MODEL}: {UNPAID}" if materials[0].session.scripted else ""
+    if unpaid:
+        facts.append(("Model", unpaid))
     facts.append(("Budget auto", f"{advised.tokens:,} tokens, {advised.reason}"))
     simulated = simulate_sessions(studied, options.budget or advised.tokens)
     write_view(page, materials, simulated=simulated, budget=recorded_budget, facts=facts, contents=not options.redact)
@@ -69,8 +70,8 @@ def run_view(options: ViewOptions) -> int:
         for line in (headline.text, headline.detail):
             if line:
                 say(line)
-    if materials[0].session.scripted:
-        say(f"{SCRIPTED_MODEL}: nothing was paid, and costs are what these calls would have cost")
+    if unpaid:
+        say(unpaid)
     say(str(advised))
     sys.stdout.write(f"{printable(str(page))}\n")
     # A page without a given name is only written to be shown.

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final
 
 from wane.conversation.views import by_message, is_left_out, visible_message, with_items
@@ -121,24 +122,20 @@ class FullHistory:
                 size = len(items)
             reduced = visible_message(self.format, message, remaining, size, self.strategy) if remaining else None
             if reduced is not None:
-                if number and is_left_out(self.format, self.messages[number - 1], outline.size(number - 1)):
-                    rendered.append(
-                        ViewMessage(self.messages[number - 1], number - 1, None, number - 1 not in self.inserted)
-                    )
+                before = number - 1
+                if number and is_left_out(self.format, self.messages[before], outline.size(before)):
+                    rendered.append(ViewMessage(self.messages[before], before, None, before not in self.inserted))
                 whole = len(remaining) == size
                 replaced = any(isinstance(slot, Substitute) for slot in remaining.values())
                 sent = whole and number not in self.inserted and not replaced
                 rendered.append(ViewMessage(reduced, number, None if whole else [*remaining], sent))
-        # The index stands ahead of a message, as no part of it.
-        behind_head = next((item for slot in slots[head:] if (item := item_of(slot)) is not None), self.items)
-        stop = outline.message_of(behind_head) if behind_head < self.items else len(self.messages)
-        last = -1
-        while (
-            last + 1 < len(rendered) and (rendered[last + 1].number or 0) < stop and rendered[last + 1].positions != ()
-        ):
-            last += 1
-        if head and last >= 0:
-            rendered[last] = rendered[last]._replace(ends_head=True)
+        if head:
+            behind = next((item for slot in slots[head:] if (item := item_of(slot)) is not None), self.items)
+            stop = outline.message_of(behind) if behind < self.items else len(self.messages)
+            # The index stands ahead of a message, as no part of it.
+            leading = takewhile(lambda message: (message.number or 0) < stop and message.positions != (), rendered)
+            if length := len(list(leading)):
+                rendered[length - 1] = rendered[length - 1]._replace(ends_head=True)
         return rendered
 
     def _remaining(self, number: int, items: Sequence[int | None], visible: Mapping[int, Slot]) -> dict[int, Slot]:

@@ -316,22 +316,17 @@ def _place_view(
         # A pass changes the prefix behind its head, so that the provider reads from its cache what is ahead of this
         # breakpoint, which would otherwise be the system prompt alone. It lives as long as the client's next one: a
         # breakpoint that lives longer may not follow one that lives shorter. Without a next one nothing is cached.
+        blocks: list[tuple[_BlockLocation, Block]] = []
+        for number, message in enumerate(messages):
+            blocks += (((number, at), block) for at, block in enumerate(_list_blocks(message) or [message]))
+        marks = [(at[0], mark) for at, block in blocks if (mark := _breakpoint(block)) is not None]
         ahead = [*blocks_of({"content": body.get("system")}), *(body.get("tools") or ()), body]
-        used = sum(isinstance(carrier, dict) and bool(carrier.get("cache_control")) for carrier in ahead)
-        following = body.get("cache_control")
-        end: _BlockLocation | None = None
-        for number, message in reversed(list(enumerate(messages))):
-            for position, block in reversed(list(enumerate(_list_blocks(message) or [message]))):
-                if (mark := _breakpoint(block)) is not None:
-                    used += 1
-                    if number > head:
-                        following = mark
-                    elif number == head:
-                        following = None  # one of the client's is there
-                if number <= head and end is None and _may_carry(block):
-                    end = number, position
-        if following is not None and end is not None and used < _MOST_BREAKPOINTS:
-            messages = _mark_blocks(messages, {end: following})
+        used = len(marks) + sum(isinstance(carrier, dict) and bool(carrier.get("cache_control")) for carrier in ahead)
+        following = next((mark for number, mark in marks if number > head), body.get("cache_control"))
+        carriers = [at for at, block in blocks if at[0] <= head and _may_carry(block)]
+        is_marked = any(number == head for number, _ in marks)
+        if carriers and following is not None and not is_marked and used < _MOST_BREAKPOINTS:
+            messages = _mark_blocks(messages, {carriers[-1]: following})
     placed = list(zip(view, messages, strict=True))
     placed = join_neighbours(placed, _PLACED, order_of(order, _FORMAT.speaker))
     for shown, message in placed:
