@@ -216,11 +216,14 @@ def _system(life: Life, sight: Sight) -> set[int]:
 
 
 def _loading(life: Life, sight: Sight) -> set[int]:
-    """What loaded a tool, with its calls (R15)."""
+    """What loaded a tool, with its calls (R15) and all that these need (R12)."""
     items = life.items[: sight.known]
     calls = calls_of(items)
     loading = {index for index, item in enumerate(items) if item.loads}
-    return loading | {calls[index] for index in loading if index in calls}
+    stays = [*loading, *(calls[index] for index in loading if index in calls)]
+    for index in stays:
+        stays += {index + offset for offset in items[index].needs}.difference(stays)
+    return set(stays)
 
 
 def over(life: Life, sight: Sight) -> bool:
