@@ -530,6 +530,12 @@ def test_notices_are_told_and_what_holds_a_view_that_is_over_its_budget(browser:
 
 
 @needs_chromium
+def test_the_budgets_label_stands_on_top_of_the_cursor(shown: Browser) -> None:
+    after = "document.querySelector('#views .now').compareDocumentPosition(document.querySelector('#views .budget'))"
+    assert shown.run(f"{after} & Node.DOCUMENT_POSITION_FOLLOWING")
+
+
+@needs_chromium
 def test_it_can_be_used_from_the_keyboard(shown: Browser) -> None:
     shown.run("document.body.focus()")
     shown.press("ArrowRight")

@@ -12,10 +12,7 @@ function episodesSection() {
     "One row each: solid while it goes on, then pale and as thick as what is still in view of it. Where a row ends, all of it had left the view. Below a task stands what it holds; what was abandoned is hollow.",
     data.report === "view" && runSwitch(),
   );
-  const key = h("p", { class: "key small" },
-    h("span", {}, h("i", { class: "dot expl" }), "reading"),
-    h("span", {}, h("i", { class: "dot act" }), "work, which changes something"),
-    h("span", {}, h("i", { class: "dot work" }), "neither"));
+  const key = pieceKey();
   const tasks = h("span", {}, h("i", { class: "dot task" }), "task");
   const origin = h("span", { class: "small" });
   const canvas = h("canvas");
@@ -138,7 +135,7 @@ function drawBars(canvas, box, view, lives) {
   const context = sharpen(canvas, width, height);
   const x = scale(0, Math.max(1, callCount() - 1), MARGIN.left, width - MARGIN.right);
   const top = box.scrollTop;
-  const colours = { expl: colour("expl"), act: colour("act"), task: colour("task"), work: colour("work"), line: colour("line"), ink: colour("ink"), muted: colour("muted"), accent: colour("accent"), paper: colour("surface"), select: colour("select") };
+  const colours = { line: colour("line"), ink: colour("ink"), muted: colour("muted"), accent: colour("accent"), paper: colour("surface"), select: colour("select") };
   const first = Math.max(0, Math.floor(top / view.row)), stop = Math.min(of.bars.length, Math.ceil((top + height) / view.row) + 1);
   const chosen = of.bars[view.hover >= 0 ? view.hover : view.chosen];
   const kin = chosen ? new Set([...chosen.needs, ...of.bars.filter((bar) => bar.needs.includes(chosen.number) || bar.task === chosen.number).map((bar) => bar.number)]) : new Set();
@@ -152,15 +149,15 @@ function drawBars(canvas, box, view, lives) {
       context.fillRect(0, y, width, view.row);
       context.globalAlpha = 1;
     }
-    drawBar(context, bar, lives[number], x, y, view.row, colours[bar.type]);
+    drawBar(context, bar, lives[number], x, y, view.row, colour(PIECE_COLOURS[bar.type] || "outside"));
   }
-  context.fillStyle = colours.accent;
-  context.fillRect(Math.round(x(app.call)) , 0, 1, height - AXIS);
+  context.fillStyle = colours.ink;
+  context.fillRect(Math.round(x(app.call)), 0, 1, height - AXIS);
   // Names stand on top of bars and lines, which they would else touch.
   for (const bar of barRows(of).slice(first, stop)) {
     const y = bar.row * view.row - top;
     if (y + top - named < NAME) continue;
-    label(context, bar, x, y, view.row, width, colours);
+    label(context, bar, lives[bar.number], x, y, view.row, width, colours);
     named = y + top;
   }
   if (chosen) drawKin(context, of, chosen, x, view.row, top, colours.accent);
@@ -197,18 +194,20 @@ function drawBar(context, bar, life, x, y, row, fillStyle) {
   context.globalAlpha = 1;
 }
 
-// A name stands before its bar where it fits, else over or behind what is left of it. On a phone a part of it must do.
-function label(context, bar, x, y, row, width, colours) {
+// A name stands before its bar or behind all that is left of it, where it fits; else over what is left. On a phone a part of it must do.
+function label(context, bar, life, x, y, row, width, colours) {
   const name = episodeName(bar).slice(0, 60);
-  const before = x(Math.max(0, bar.opened - 1)) - 10, behind = x(bar.closed < 0 ? callCount() : bar.closed) + 6;
+  const before = x(Math.max(0, bar.opened - 1)) - 10, over = x(bar.closed < 0 ? callCount() : bar.closed) + 6;
+  const gone = life.events.find(([, left]) => left <= 0), after = gone ? Math.max(over, x(gone[0]) + 6) : width;
   const fits = (text, room) => context.measureText(text).width <= room;
   let text = name.length > 34 ? `${name.slice(0, 33)}…` : name;
+  const behind = fits(text, width - after) ? after : over;
   const first = fits(text, before) || before > width - behind, room = first ? before : width - behind;
   for (let length = text.length - 1; length > 3 && !fits(text, room); length -= 1) text = `${name.slice(0, length - 1)}…`;
   context.textAlign = "left";
   const left = first ? before + 4 - context.measureText(text).width : behind;
   context.strokeStyle = colours.paper;
-  context.lineWidth = 3;
+  context.lineWidth = 4;
   context.lineJoin = "round";
   context.strokeText(text, left, y + row / 2 + 4);
   context.fillStyle = colours.ink;

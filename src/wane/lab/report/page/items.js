@@ -2,36 +2,47 @@
 
 const ROW = 34;
 
-// The history as lines of text, each item as wide as its tokens, coloured by state.
+// What an item belongs to, by the name of its colour in the style sheet and of its class.
+const PIECE_COLOURS = { expl: "reading", act: "work", task: "task", work: "outside", yours: "ink" };
+const pieceOf = (of, index) => (of.kinds[index] === "u" ? "yours" : of.bars[of.owner[index]]?.type || "work");
+
+function pieceKey(...more) {
+  const entries = [["expl", "reading"], ["act", "work, which changes something"], ["work", "neither"], ...more];
+  return h("p", { class: "key small" }, entries.map(([piece, text]) => h("span", {}, h("i", { class: `dot ${piece}` }), text)));
+}
+
+// The history as lines of text, each item as wide as its tokens, with the colour of its piece of work. Its shape is its state.
 function drawMap(canvas, width, now, chosen) {
   const of = session();
   const whole = of.tokens.reduce((sum, value) => sum + value, 0) || 1;
   const lines = clamp(Math.ceil(whole / 4000), 2, width < 600 ? 14 : 10);
-  const deep = 11, gap = 3;
+  const deep = 11, gap = 4;
   const perLine = whole / lines;
   let held = 0;
   for (let index = 0; index < now.known; index++) held += of.tokens[index];
   // Lines of which nothing has happened yet are left out.
   const used = clamp(Math.ceil(held / perLine), 1, lines);
   const context = sharpen(canvas, width, used * (deep + gap));
-  const paint = STATES.map((state) => colour(state ? `st-${state.key}` : "track"));
+  const paint = Object.fromEntries(Object.entries(PIECE_COLOURS).map(([piece, name]) => [piece, colour(name)]));
+  const ink = colour("ink"), track = colour("track");
+  context.lineWidth = 1.5;
   let at = 0;
   const spans = [];
   for (let index = 0; index < of.tokens.length; index++) {
     const stop = at + of.tokens[index];
     const state = now.state[index];
-    context.fillStyle = paint[state];
-    stripe(context, at, stop, perLine, width, deep, gap, state);
+    context.fillStyle = context.strokeStyle = state === NOT_YET ? track : paint[pieceOf(of, index)];
+    stripe(context, at, stop, perLine, width, deep, gap, state, ink);
     if (index === chosen) spans.push([at, stop]);
     at = stop;
   }
-  context.strokeStyle = colour("ink");
+  context.strokeStyle = ink;
   context.lineWidth = 2;
   for (const [from, to] of spans) outline(context, from, to, perLine, width, deep, gap);
   return { perLine, deep, gap };
 }
 
-function stripe(context, from, to, perLine, width, deep, gap, state) {
+function stripe(context, from, to, perLine, width, deep, gap, state, ink) {
   for (let line = Math.floor(from / perLine); line * perLine < to; line++) {
     const left = (Math.max(from, line * perLine) - line * perLine) / perLine * width;
     const right = (Math.min(to, (line + 1) * perLine) - line * perLine) / perLine * width;
@@ -41,7 +52,13 @@ function stripe(context, from, to, perLine, width, deep, gap, state) {
     if (state === NOT_YET) context.fillRect(left, y + deep - 1.5, right - left + 0.5, 1.5);
     else if (state === GONE) context.fillRect(left, y + deep - 3, wide, 3);
     else if (state === SHORTENED) context.fillRect(left, y + deep / 2, wide, deep / 2);
+    else if (state === JUST_GONE && wide > 4) context.strokeRect(left + 0.75, y + 0.75, wide - 1.5, deep - 1.5);
+    else if (state === JUST_GONE) context.fillRect(left, y, wide, 1.5);
     else context.fillRect(left, y, wide, deep);
+    if (state !== NEW) continue;
+    context.fillStyle = ink;
+    context.fillRect(left, y + deep + 0.5, wide, 2);
+    context.fillStyle = context.strokeStyle;
   }
 }
 
@@ -109,7 +126,7 @@ function itemRow(of, now, row, chosen) {
   const index = row.index, kind = of.kinds[index], state = STATES[now.state[index]];
   const tool = of.tool[index] >= 0 ? of.tools[of.tool[index]] : "";
   const words = beginning(textOf(of.text + index));
-  return h("div", { class: `row item st-${state.key}${row.deep ? " deep" : ""}${chosen === index ? " chosen" : ""}`, role: "treeitem", "aria-level": row.deep ? 2 : 1, id: `item-${index}`, "data-index": index, "aria-selected": String(chosen === index) },
+  return h("div", { class: `row item st-${state.key} ${pieceOf(of, index)}${row.deep ? " deep" : ""}${chosen === index ? " chosen" : ""}`, role: "treeitem", "aria-level": row.deep ? 2 : 1, id: `item-${index}`, "data-index": index, "aria-selected": String(chosen === index) },
     h("i", { class: "mark", "aria-hidden": "true" }),
     h("span", { class: `kind kind-${kind}` }, KINDS[kind]),
     tool && h("span", { class: "tool" }, tool),
@@ -139,7 +156,7 @@ function groupRow(of, group) {
 }
 
 function asideRow(row, chosen) {
-  return h("div", { class: `row item st-short${chosen === row.aside ? " chosen" : ""}`, role: "treeitem", "aria-level": 1, "data-aside": row.aside.text },
+  return h("div", { class: `row item st-view${chosen === row.aside ? " chosen" : ""}`, role: "treeitem", "aria-level": 1, "data-aside": row.aside.text },
     h("i", { class: "mark", "aria-hidden": "true" }),
     h("span", { class: "kind" }, row.aside.is === "summary" ? "summary" : "index"),
     h("span", { class: "words" }, beginning(textOf(row.aside.text)) || "stands for what it replaced"),

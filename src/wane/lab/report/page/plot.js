@@ -72,6 +72,13 @@ function sharpen(canvas, width, height) {
   return context;
 }
 
+// What was recorded is an area, in charts and here, so that it can be told from a line without colour.
+function swatchOf(name) {
+  if (name === "recorded") return svg("svg", { width: 20, height: 10, class: "swatch", "aria-hidden": "true" }, svg("rect", { x: 1, y: 0.5, width: 18, height: 9, class: "recordedarea edged" }));
+  const { stroke, dash } = look(name);
+  return swatch(stroke, dash);
+}
+
 function swatch(stroke, dash) {
   const line = svg("line", { x1: 1, x2: 19, y1: 5, y2: 5, "stroke-width": 2.5, "stroke-dasharray": dash || null, "stroke-linecap": "butt" });
   line.style.stroke = stroke;

@@ -5,7 +5,7 @@ const PLAY_SECONDS = 30;
 function scrubberSection() {
   const body = section("scrubber", "Call by call", "What the model saw at one call, what had gone by then, and why. The left and right arrow keys move through the calls.");
   const ui = scrubberParts();
-  body.append(ui.bar, ui.status, ui.mapBox, ui.states, h("div", { class: "split" }, ui.list.box, ui.detail));
+  body.append(ui.bar, ui.status, ui.mapBox, pieceKey(["yours", "your messages"]), ui.states, h("div", { class: "split" }, ui.list.box, ui.detail));
   const local = { chosen: -1, filter: 0, toggled: new Set(), picked: false, now: null, geometry: null, timer: null };
 
   const update = () => {
@@ -203,10 +203,10 @@ function drawSpark(node, it) {
   // The slider's knob stays within its track by half its width.
   const x = scale(0, Math.max(1, callCount() - 1), 8, width - 8);
   const y = scale(0, Math.max(peak(it.sizes), 1), height, 3);
-  const area = `${path(it.sizes, x, y)}L${x(callCount() - 1).toFixed(1)} ${height}L8 ${height}z`;
+  const area = `${path(it.sizes, x, y)}L${x(callCount() - 1).toFixed(1)} ${height}L8 ${height}z`, { stroke } = look(it.name);
   const marks = (it.changes || []).map((entry) => `M${x(entry.call).toFixed(1)} ${height}v-5`).join("");
   node.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  node.replaceChildren(svg("path", { d: area, class: "area" }), svg("path", { d: marks, class: "sparkmark" }), svg("line", { class: "now", x1: x(app.call), x2: x(app.call), y1: 0, y2: height }));
+  node.replaceChildren(styled(svg("path", { d: area, class: "area" }), { stroke }), styled(svg("path", { d: marks, class: "sparkmark" }), { stroke }), svg("line", { class: "now", x1: x(app.call), x2: x(app.call), y1: 0, y2: height }));
 }
 
 function itemDetail(of, it, now, chosen, choose) {
@@ -225,7 +225,7 @@ function itemDetail(of, it, now, chosen, choose) {
   return [
     h("h3", {}, `${KINDS[kind]}${tool ? ` · ${tool}` : ""}`),
     h("p", { class: "small" }, facts.filter(Boolean).join(" · ")),
-    h("p", { class: `why st-${STATES[state].key}` }, h("i", { class: "mark", "aria-hidden": "true" }), why),
+    h("p", { class: `why st-${STATES[state].key} ${pieceOf(of, chosen)}` }, h("i", { class: "mark", "aria-hidden": "true" }), why),
     stand && [h("p", { class: "small" }, `What stands in its place (${n0(stand.tokens)} tokens):`), content(textOf(stand.text))],
     content(textOf(of.text + chosen)),
   ].flat().filter(Boolean);

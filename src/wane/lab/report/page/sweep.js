@@ -142,8 +142,7 @@ function sweepTable() {
   // Wane first: the others are there to compare with it.
   const ordered = [...data.points].sort((one, other) => (other.strategy === "cwl") - (one.strategy === "cwl"));
   const list = ordered.map((point) => {
-    const { stroke, dash } = look(point.strategy);
-    return h("tr", { class: point.best ? "front" : null }, h("th", { scope: "row", class: "name" }, swatch(stroke, dash), h("span", {}, shown(point.strategy === OTHERS ? "cwl" : point.strategy), point.chosen && " (recommended)")), h("td", {}, point.budget === null ? "–" : n0(point.budget), point.raised_to && ` (up to ${n0(point.raised_to)})`), policies && h("td", { class: "text" }, point.policy || "–"),
+    return h("tr", { class: point.best ? "front" : null }, h("th", { scope: "row", class: "name" }, swatchOf(point.strategy), h("span", {}, shown(point.strategy === OTHERS ? "cwl" : point.strategy), point.chosen && " (recommended)")), h("td", {}, point.budget === null ? "–" : n0(point.budget), point.raised_to && ` (up to ${n0(point.raised_to)})`), policies && h("td", { class: "text" }, point.policy || "–"),
       columns.map((column) => h("td", { class: [point.best && ["total_usd", "recall"].includes(column.key) ? "best" : "", more(column) || ""].filter(Boolean).join(" ") || null }, cell(point, column))));
   });
   const table = h("table", { class: "figures few" }, h("thead", {}, head), h("tbody", {}, list));

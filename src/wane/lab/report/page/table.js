@@ -51,8 +51,7 @@ function strategyTable() {
 }
 
 function strategyRow(row, columns) {
-  const { stroke, dash } = look(row.name);
-  const name = h("th", { scope: "row", class: "name" }, swatch(stroke, dash), h("span", { title: row.what }, shown(row.name)));
+  const name = h("th", { scope: "row", class: "name" }, swatchOf(row.name), h("span", { title: row.what }, shown(row.name)));
   return h("tr", { "data-strategy": row.name }, name, columns.map((column) => {
     const best = (row.best || []).includes(column.key);
     const over = column.key === "over" && row.over;

@@ -85,9 +85,8 @@ function viewsSection() {
 const peak = (values) => values.reduce((most, value) => Math.max(most, value), 0);
 
 function legendButton(name, hidden, draw) {
-  const { stroke, dash } = look(name);
   const button = h("button", { type: "button", "aria-pressed": String(!hidden.has(name)), "data-strategy": name });
-  button.append(swatch(stroke, dash), shown(name));
+  button.append(swatchOf(name), shown(name));
   button.addEventListener("click", () => {
     if (hidden.has(name)) hidden.delete(name); else hidden.add(name);
     button.setAttribute("aria-pressed", String(!hidden.has(name)));
@@ -104,7 +103,7 @@ function drawViews(width, hidden, zoomed) {
   const plot = clamp(width * 0.42, 200, 340);
   const bottom = MARGIN.top + plot;
   const rugs = runs.filter((it) => it.ran.length || it.summaries.length);
-  const height = bottom + rugs.length * RUG + (rugs.length ? 8 : 0) + MARGIN.bottom;
+  const height = bottom + rugs.length * RUG + (rugs.length ? 13 : 0) + MARGIN.bottom;
   const x = scale(0, Math.max(1, callCount() - 1), MARGIN.left, width - MARGIN.right);
   const y = scale(0, top, bottom, MARGIN.top);
   const node = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
@@ -113,8 +112,7 @@ function drawViews(width, hidden, zoomed) {
   const lines = svg("g", { "clip-path": "url(#plot-clip)", class: callCount() > width ? "dense" : null }, [...runs].sort((a, b) => (a === run()) - (b === run())).map((it) => line(it, x, y)));
   if (data.report === "view") lines.prepend(...runs.filter((it) => it.name === "recorded").map((it) => area(it, x, y, bottom)));
   node.append(lines);
-  if (budget) node.append(budgetLine(y(budget), width, budget));
-  rugs.forEach((it, row) => node.append(rug(it, x, bottom + 10 + row * RUG)));
+  rugs.forEach((it, row) => node.append(rug(it, x, bottom + 15 + row * RUG)));
   const over = runs.filter((it) => peak(it.sizes) > top);
   if (over.length) {
     const text = `above: ${over.map((it) => `${shown(it.name)} to ${short(peak(it.sizes))}`).join(", ")}`;
@@ -124,6 +122,8 @@ function drawViews(width, hidden, zoomed) {
   const now = svg("line", { ...span, class: "now" });
   const cross = svg("line", { ...span, class: "cross" });
   node.append(now, cross);
+  // A text stands on top of what it would else touch.
+  if (budget) node.append(budgetLine(y(budget), width, budget, budgetLabelAt(runs, x, y, width, budget)));
   const callAt = scale(MARGIN.left, width - MARGIN.right, 0, Math.max(1, callCount() - 1));
   const figures = runs.map((it) => `${shown(it.name)} at most ${n0(peak(it.sizes))} tokens`).join(", ");
   return { node, x, callAt, now, cross, runs, summary: `Window size over ${many(callCount(), "call")}: ${figures}.` };
@@ -153,16 +153,22 @@ function line(it, x, y) {
   return styled(node, { stroke });
 }
 
-// What was recorded is an area, so that it can be told from a line without colour.
 function area(it, x, y, bottom) {
   const edge = path(it.sizes, x, y);
   return svg("path", { d: edge && `${edge}L${x(it.sizes.length - 1).toFixed(1)} ${bottom}L${x(0).toFixed(1)} ${bottom}Z`, class: "recordedarea" });
 }
 
-function budgetLine(y, width, budget) {
+// Where the fewest lines pass behind the label: at the left end of the budget's line, in its middle, or at its right.
+function budgetLabelAt(runs, x, y, width, budget) {
+  const wide = 104, from = MARGIN.left + 6, to = width - MARGIN.right - wide, high = y(budget);
+  const touched = (left) => runs.reduce((sum, it) => sum + it.sizes.filter((size, call) => x(call) > left - 6 && x(call) < left + wide && y(size) > high - 20 && y(size) < high + 4).length, 0);
+  return [from, (from + to) / 2, to].reduce((best, left) => (touched(left) < touched(best) ? left : best));
+}
+
+function budgetLine(y, width, budget, labelAt) {
   return svg("g", { class: "budget" },
     svg("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }),
-    svg("text", { x: MARGIN.left + 6, y: y - 5 }, `budget ${n0(budget)}`));
+    svg("text", { x: labelAt, y: y - 5 }, `budget ${n0(budget)}`));
 }
 
 function rug(it, x, y) {
@@ -178,9 +184,8 @@ function rug(it, x, y) {
 function readout(call, runs) {
   const sorted = [...runs].sort((a, b) => b.sizes[call] - a.sizes[call]);
   const rows = sorted.map((it) => {
-    const { stroke, dash } = look(it.name);
     const did = it.summaries.includes(call) ? "summary" : it.ran.includes(call) ? "pass" : "";
-    return h("tr", {}, h("th", { scope: "row" }, swatch(stroke, dash), shown(it.name)),
+    return h("tr", {}, h("th", { scope: "row" }, swatchOf(it.name), shown(it.name)),
       h("td", {}, n0(it.sizes[call])), h("td", { class: "did" }, did));
   });
   return [h("div", { class: "tiphead" }, `Call ${n0(call + 1)}`), h("table", {}, h("tbody", {}, rows))];
