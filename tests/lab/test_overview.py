@@ -896,7 +896,7 @@ def test_the_page_shows_its_figures_and_fits(tmp_path: Path, width: int, dark: b
         browser.open(page)
         browser.settle()
         assert browser.run("document.documentElement.scrollWidth") <= width
-        assert browser.text("#spent .value") == "≥ $24.00"
+        assert browser.text("#spent .value") == "≥$24.00"
         assert browser.text("#would .value") == "$24.00 → $12.00 to $18.00"
         assert "3 of them inferred" in browser.text("#causes")
         assert browser.text("#taken .value") == "1 message"

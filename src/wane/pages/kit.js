@@ -112,7 +112,7 @@ function seg(label, options, chosen, pick) {
   return group;
 }
 
-// Patterns, so that what colours tell can be told without them. Series are --a to --f; --a is plain.
+// Patterns, so that what colours tell can be told without them. Series are --a to --f; --a has none.
 function patterns(id) {
   const pattern = (name, size, ...marks) => svg("pattern", { id: `${id}-${name}`, width: size, height: size, patternUnits: "userSpaceOnUse" }, marks);
   const ground = (name, size) => svg("rect", { width: size, height: size, fill: `var(--${name})` });
@@ -120,8 +120,8 @@ function patterns(id) {
   return svg("defs", {},
     pattern("b", 6, ground("b", 6), lines("M-1 7L7 -1M-1 1L1 -1M5 7L7 5", 1.6)),
     pattern("c", 5, ground("c", 5), svg("circle", { cx: 2.5, cy: 2.5, r: 1.1, fill: "var(--surface)" })),
-    pattern("d", 5, ground("d", 5), lines("M2.5 0V5", 1.4)),
-    pattern("e", 5, ground("e", 5), lines("M0 2.5H5", 1.4)),
+    pattern("d", 5, ground("d", 5), lines("M0 2.5H5", 1.4)),
+    pattern("e", 5, ground("e", 5), lines("M2.5 0V5", 1.4)),
     pattern("f", 6, ground("f", 6), lines("M-1 -1L7 7M-1 5L1 7M5 -1L7 1", 1.6)),
     pattern("gone", 5, svg("path", { d: "M-1 6L6 -1M-1 1L1 -1M4 6L6 4", stroke: "var(--history-line)", "stroke-width": 1 })));
 }

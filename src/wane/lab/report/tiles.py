@@ -85,7 +85,7 @@ def _cost(baselines: Baselines, totals: Totals, budget: str, prices: str) -> Til
         fits = f"{who}: nothing leaves the view {at_budget}."
         if not recorded.spent.known:
             return Tile(what, UNKNOWN, "", "", fits, (), notes)
-        value = f"{'' if recorded.complete else '≥ '}{dollars(recorded.paid)}"
+        value = f"{'' if recorded.complete else '≥'}{dollars(recorded.paid)}"
         return Tile(what, value, "", "the same with Wane", fits, (), notes)
     again: tuple[Line, ...] = ()
     if totals.reread_cost:
@@ -106,9 +106,9 @@ def _cost(baselines: Baselines, totals: Totals, budget: str, prices: str) -> Til
     then = savings(worst, best, bound=before.bound)
     if best <= 1 - NOTABLE:
         then = "no saving" if not before.bound else "no saving can be shown"
-    mark = "≥ " if before.bound else ""
+    mark = "≥" if before.bound else ""
     if before.guessed:
-        mark = "≈ "
+        mark = "≈"
     over = "" if before.share == 1 else f", over {share(min(before.share, 0.999))} of the calls"
     return Tile(
         what,
@@ -131,7 +131,7 @@ def _managed_cost(material: Material, pricing: Pricing) -> Tile:
         return Tile(what, UNKNOWN, "", "", f"No call with a known price was recorded. {ran}", ())
     marks, saved = round(money.marks_cost, 2), round(money.eviction_saved, 2)
     net = saved - marks
-    bound = "" if account.complete else "≥ "
+    bound = "" if account.complete else "≥"
     lines: tuple[Line, ...] = (
         ("spent, as recorded", dollars(account.at_least), False),
         ("marks, recalled content and Wane's tools cost", dollars(marks), False),

@@ -1,6 +1,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const UNKNOWN = "not known";
-const FILLS = ["var(--a)", "url(#p-b)", "url(#p-c)", "url(#p-d)", "url(#p-e)", "url(#p-f)"];
+// Neither the blue of Wane nor the orange of what was lost, which stand on this page too.
+const FILLS = ["var(--c)", "url(#p-d)", "url(#p-f)", "url(#p-e)", "url(#p-c)"];
 const fillOf = (at) => FILLS[Math.min(at, FILLS.length - 1)];
 // The year only where days of several years are told.
 const year = data.since.slice(0, 4) === data.until.slice(0, 4) ? undefined : "numeric";
@@ -11,7 +12,7 @@ const messages = data.words.reduce((sum, it) => sum + it.messages, 0), words = d
 const compared = data.compared, [low, high] = compared ? compared.with_wane_usd : [0, 0], before = compared ? compared.without_wane_usd : 0;
 const counted = (calls, amount) => `The output of ${many(calls, "call")} was not recorded, and is in no cost${amount ? `: about ${usd(amount)} by its text` : ""}.`;
 // A sum that leaves calls out is a lower bound, and says so.
-const bounded = (part) => (part.dollars === null ? UNKNOWN : `${part.complete ? "" : "≥ "}${usd(part.dollars)}`);
+const bounded = (part) => (part.dollars === null ? UNKNOWN : `${part.complete ? "" : "≥"}${usd(part.dollars)}`);
 const amounts = (from, to) => (usd(from) === usd(to) ? usd(from) : `${usd(from)} to ${usd(to)}`);
 const within = `${n0(data.budget)} tokens${data.compared?.raised_to_tokens ? ` (up to ${n0(data.compared.raised_to_tokens)} where that leaves too little room)` : ""}`;
 const sides = (pair) => (pair ? `${usd(pair.without_wane_usd)} → ${amounts(...pair.with_wane_usd)}` : UNKNOWN);
@@ -71,8 +72,8 @@ function drawDays() {
     ticks(0, most, 3).map((value) => [svg("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }), svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, Number.isInteger(value) ? `$${n0(value)}` : usd(value))]), bars,
     data.days.map(([iso], at) => at % every === 0 && (!at || left + (at + 0.5) * step + label / 2 <= width) && svg("text", { x: left + (at + 0.5) * step, y: bottom + 17, "text-anchor": at ? "middle" : "start" }, day(iso)))), tip);
 }
-const dayOf = ([, values, bounds], at) => (values[at] === null ? UNKNOWN : `${bounds[at] ? "≥ " : ""}${usd(values[at])}`);
-const dayInAll = ([, values, bounds]) => (values.every((value, at) => value === null || (value === 0 && !bounds[at])) && values.includes(null) ? UNKNOWN : `${bounds.includes(true) ? "≥ " : ""}${usd(sum(values))}`);
+const dayOf = ([, values, bounds], at) => (values[at] === null ? UNKNOWN : `${bounds[at] ? "≥" : ""}${usd(values[at])}`);
+const dayInAll = ([, values, bounds]) => (values.every((value, at) => value === null || (value === 0 && !bounds[at])) && values.includes(null) ? UNKNOWN : `${bounds.includes(true) ? "≥" : ""}${usd(sum(values))}`);
 const said = (row) => `${day(row[0], true)}: ${dayInAll(row)}${agents.length > 1 ? `; ${agents.map((name, at) => `${name} ${dayOf(row, at)}`).join(", ")}` : ""}`;
 function point(at) {
   picked = at === null ? null : clamp(at, 0, data.days.length - 1);
@@ -105,7 +106,7 @@ const figures = (heads, rows, caption, name) => h("table", { class: name }, h("c
   h("tbody", {}, rows.map((row) => h("tr", {}, row.map((text, at) => h(at ? "td" : "th", { scope: at ? null : "row", class: heads[at][1] || null }, text))))));
 byId("modelstable").append(figures(
   [["Model"], ["Calls", "n"], ["Input", "n opt"], ["From the cache", "n opt"], ["Output", "n opt"], ["Cost", "n"]],
-  data.models.map((it) => [it.model || "no model recorded", n0(it.calls), it.input ? short(it.input) : UNKNOWN, it.input && it.cache_known ? part(it.read, it.input) : UNKNOWN, `${it.estimated ? "≈ " : ""}${short(it.output)}`, bounded(it)]),
+  data.models.map((it) => [it.model || "no model recorded", n0(it.calls), it.input ? short(it.input) : UNKNOWN, it.input && it.cache_known ? part(it.read, it.input) : UNKNOWN, `${it.estimated ? "≈" : ""}${short(it.output)}`, bounded(it)]),
   "Calls, tokens and dollars by model", "sessions"));
 
 const lane = (share, soft) => h("div", { class: `lane ${soft ? "soft" : ""}`, "aria-hidden": "true" }, styled(h("i", {}), { width: `${100 * clamp(share, 0, 1)}%` }));
@@ -126,7 +127,8 @@ byId("savingkey").append(
   h("li", {}, svg("svg", { width: 22, height: 12, "aria-hidden": "true" }, patterns("k"), svg("rect", { width: 22, height: 12, fill: "url(#k-gone)" })), "to at most"));
 const entries = [...data.agents.map((it) => [it.name, it.compared]), ["In all", compared]].map(([name, pair]) => [name, pair ? pair.without_wane_usd : 0, pair && pair.with_wane_usd, sides(pair)]);
 onWidth(byId("savingchart"), (width) => {
-  const narrow = width < 620, left = narrow ? 0 : 120, right = narrow ? 0 : 260, pitch = narrow ? 58 : 42;
+  const longest = Math.max(...entries.map(([name]) => name.length));
+  const narrow = width < 620, left = narrow ? 0 : 16 + 8 * longest, right = narrow ? 0 : 260, pitch = narrow ? 58 : 42;
   const x = scale(0, Math.max(...entries.map((it) => Math.max(it[1], it[2] ? it[2][1] : 0))) || 1, left, width - right);
   byId("savingchart").replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${entries.length * pitch}`, height: entries.length * pitch, role: "img", "aria-label": `The cost without Wane and with it, of the calls of which both can be told. ${entries.map((it) => `${it[0]}: ${it[3]}`).join("; ")}.` }, patterns("s"),
     entries.map((it, at) => {
@@ -146,7 +148,7 @@ function list(agent) {
   const shown = data.sessions.filter((it) => agent === "all" || agents[it.agent] === agent);
   byId("list").replaceChildren(h("table", { class: "sessions" }, h("caption", { class: "away" }, "Sessions by cost"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Session"), h("th", { scope: "col", class: "opt" }, "Agent"), h("th", { scope: "col", class: "opt" }, "Last call"), h("th", { scope: "col", class: "n" }, "Calls"), h("th", { scope: "col", class: "n" }, "Cost"), h("th", { scope: "col" }, h("span", { class: "away" }, "Size")))),
-    h("tbody", {}, shown.map((it) => h("tr", {}, h("th", { scope: "row" }, it.title), h("td", { class: "opt" }, agents[it.agent]), h("td", { class: "opt" }, day(it.day)), h("td", { class: "n" }, n0(it.calls)), h("td", { class: "n" }, bounded(it)), h("td", { class: "size" }, it.dollars === null ? null : lane(it.dollars / dearest)))))));
+    h("tbody", {}, shown.map((it) => h("tr", {}, h("th", { scope: "row" }, it.title), h("td", { class: "opt" }, agents[it.agent]), h("td", { class: "opt" }, day(it.day)), h("td", { class: "n calls" }, n0(it.calls)), h("td", { class: "n" }, bounded(it)), h("td", { class: "size" }, it.dollars === null ? null : lane(it.dollars / dearest)))))));
 }
 if (agents.length > 1) byId("which").append(seg("Agent", [["all", "All"], ...agents.map((name) => [name, name])], "all", list));
 if (data.sessions.length < data.sessions_in_all) byId("listed").textContent = `The ${n0(data.sessions.length)} dearest of ${n0(data.sessions_in_all)}.`;

@@ -51,12 +51,14 @@ function costPlot(body, every, file) {
   const legend = h("div", { class: "legend", role: "group", "aria-label": "Strategies shown" }, names.map((name) => legendButton(name, hidden, () => draw())));
   const box = h("div", { class: "plot" });
   const tip = h("div", { class: "tip", role: "status", hidden: true });
-  body.append(h("div", { class: "tools" }, legend, savers(() => box.firstChild, file)), h("div", { class: "plotbox" }, box, tip));
+  body.append(legend, h("div", { class: "plotbox" }, box, tip), h("div", { class: "tools" }, savers(() => box.firstChild, file)));
   const draw = () => { if (box.clientWidth) box.replaceChildren(drawSweep(every, box.clientWidth, names.filter((name) => !hidden.has(name)), tip, box)); };
   onWidth(box, draw);
   draw();
 }
 
+// Whether a summary may have held more of what was needed.
+const hasWhisker = (point) => point.kept === undefined && point.recall_at_best - point.values.recall > 0.0005;
 const costOf = (point) => point.values.total_usd;
 const budgetText = (point) => (point.budget === null ? "no budget" : short(point.budget));
 const titleOf = (point) => (point.budget === null ? shown(point.strategy) : `${shown(point.strategy)} at ${budgetText(point)}`);
@@ -90,7 +92,9 @@ function drawSweep(every, width, names, tip, box) {
   for (const name of [...names].sort((one, other) => (one === "cwl") - (other === "cwl"))) node.append(sweepSeries(points.filter((point) => point.strategy === name), x, y, tip, box, width));
   const spot = (point) => [x(costOf(point)), y(keptOf(point))];
   const drawn = names.filter((name) => name !== OTHERS).map((name) => points.filter((point) => point.strategy === name).map(spot));
-  const place = labeller(points.map(spot), drawn, 0, width);
+  const whiskers = points.filter(hasWhisker).map((point) => [spot(point), [x(costOf(point)), y(point.recall_at_best)]]);
+  const stairs = frontier.slice(1).flatMap((point, at) => [[spot(frontier[at]), [x(costOf(point)), y(keptOf(frontier[at]))]], [[x(costOf(point)), y(keptOf(frontier[at]))], spot(point)]]);
+  const place = labeller(points.map(spot), [...drawn, ...whiskers, ...stairs], left, width);
   for (const name of names) {
     const own = points.filter((point) => point.strategy === name);
     // The ends first, then what is between them, where there is room.
@@ -111,8 +115,7 @@ function sweepSeries(points, x, y, tip, box, width) {
   if (points[0].strategy !== OTHERS) group.append(styled(svg("path", { d: `M${points.map((point) => place(point).map((value) => value.toFixed(1)).join(" ")).join("L")}`, class: "series", "stroke-dasharray": dash || null }), { stroke }));
   points.forEach((point) => {
     const [cx, cy] = place(point);
-    const whisker = point.kept === undefined && point.recall_at_best - point.values.recall > 0.0005;
-    if (whisker) group.append(styled(svg("line", { x1: cx, x2: cx, y1: cy, y2: y(point.recall_at_best), class: "whisker", "stroke-dasharray": "3 3" }), { stroke }));
+    if (hasWhisker(point)) group.append(styled(svg("line", { x1: cx, x2: cx, y1: cy, y2: y(point.recall_at_best), class: "whisker", "stroke-dasharray": "3 3" }), { stroke }));
     if (point.best && point.strategy !== OTHERS && !point.chosen) group.append(styled(svg("circle", { cx, cy, r: width < 500 ? 6.5 : 8, class: "ring" }), { stroke }));
     const text = `${titleOf(point)}: ${UNITS.usd(costOf(point))}, ${percent(keptOf(point))} still in view${point.chosen ? ", recommended" : ""}`;
     const dot = styled(svg("path", { d: point.chosen ? STAR : shapeOf(point.strategy), transform: `translate(${cx.toFixed(1)},${cy.toFixed(1)})${width < 500 ? " scale(0.8)" : ""}`, tabindex: 0, role: "img", "aria-label": text, class: "dotmark" }), point.strategy === OTHERS || point.strategy === "none" ? { fill: "var(--surface)", stroke } : { fill: stroke });

@@ -6,7 +6,7 @@ const dollars = (amount) => (amount !== 0 && Math.abs(amount) < 0.1 ? `$${amount
 // What was spent; a bound if the cost of some calls is not known.
 function spent(money) {
   if (!money) return "not known";
-  return `${money.priced_calls === money.calls ? "" : "≥ "}${usd(money.spent)}`;
+  return `${money.priced_calls === money.calls ? "" : "≥"}${usd(money.spent)}`;
 }
 
 const cent = (amount) => Math.round(100 * amount) / 100;

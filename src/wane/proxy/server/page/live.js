@@ -29,7 +29,7 @@ function drawTiles(data) {
   if (!box.children.length) box.append(...names.flatMap((name) => tile({ id: `all-${name}`, what: TILES[name][0], value: "", then: false, bound: "", how: h("p", {}, TILES[name][1]) })));
   const whole = priced.length === data.sessions.length && priced.every((it) => it.money.priced_calls === it.money.calls);
   const of = priced.length < data.sessions.length ? ` Of ${n0(priced.length)} of ${many(data.sessions.length, "session")}; the others have no price.` : whole ? "" : " Some calls have no price.";
-  const values = { spent: `${whole ? "" : "≥ "}${usd(all.spent)}`, marks: usd(all.marks), saved: usd(all.saved), net: netText(all.net) };
+  const values = { spent: `${whole ? "" : "≥"}${usd(all.spent)}`, marks: usd(all.marks), saved: usd(all.saved), net: netText(all.net) };
   const bounds = { spent: `Paid to the provider, by list price${data.assumed ? `; models without one count ${data.assumed}` : ""}.${of}`, marks: "So that the agent notes where its work begins and ends. Estimated.", saved: "Against sending the whole history each time. Estimated.", net: "Eviction saved, less marks cost." };
   for (const name of names) {
     const node = byId(`all-${name}`);
@@ -87,7 +87,7 @@ function again(data) {
 // Dollars of some requests: a lower bound if not all have a known price.
 function bound(sum) {
   if (!sum.priced) return "not known";
-  return `${sum.priced < sum.requests ? "≥ " : ""}${dollars(sum.dollars)}`;
+  return `${sum.priced < sum.requests ? "≥" : ""}${dollars(sum.dollars)}`;
 }
 
 // What is left to do until there is a session: under `wane run` the agent is pointed here already.
