@@ -558,6 +558,11 @@ class TestTune:
         data = Page(page).data
         (chosen,) = [point for point in data["points"] if point["chosen"]]
         assert data["command"].startswith(f"wane run --budget {chosen['budget']} ")
+        budget, cost, in_view = data["tiles"]
+        assert (budget["value"], budget["beside"]) == (f"{chosen['budget']:,}", "tokens")
+        assert [label for label, _, is_sum in budget["lines"] if is_sum] == [f"{chosen['budget']:,} tokens"]
+        assert " with Wane at " in cost["bound"]
+        assert in_view["what"] == "Of what was needed later, still in view"
         with Browser(390, 800) as browser:
             browser.open(page)
             marks = "[...document.querySelectorAll('.dotmark')].map(it => it.getAttribute('aria-label'))"

@@ -21,7 +21,7 @@ from wane.lab.replaying.compare import BASELINE, compare, parse_strategies
 from wane.lab.replaying.jobs import InProcess
 from wane.lab.replaying.strategy_replay import Pricing, Subject
 from wane.lab.replaying.studying import Studied, study
-from wane.lab.sweep import frontier, parse_budgets, sweep
+from wane.lab.sweep import frontier, knee, parse_budgets, sweep
 from wane.lab.tuning import (
     BUDGETS,
     CLOSE,
@@ -32,7 +32,6 @@ from wane.lab.tuning import (
     Candidate,
     choose,
     grid,
-    knee,
     tune,
     unbeaten,
 )
@@ -251,14 +250,12 @@ class TestFrontier:
 
         best = frontier(points, lambda it: it[0], lambda it: it[1])
         assert best == sorted({point for point in points if not beaten(point)})
-        tried = [candidate(cost, kept / 20) for cost, kept in best]
-        assert knee(tried) in tried
+        assert knee(best, lambda it: it[0], lambda it: it[1]) in best
 
     def test_the_knee_is_where_more_begins_to_buy_little(self) -> None:
-        points = [candidate(cost, kept) for cost, kept in ((0, 0.0), (1, 0.8), (5, 0.9), (10, 1.0))]
-        assert knee(points) is points[1]
-        assert knee(points[3:]) is points[3]
-        assert knee(points[2:]) is points[2]
+        points = [(0, 0.0), (1, 0.8), (5, 0.9), (10, 1.0)]
+        for rest, best in ((points, 1), (points[3:], 3), (points[2:], 2)):
+            assert knee(rest, lambda it: it[0], lambda it: it[1]) is points[best]
 
     def test_of_equals_the_first_counts(self) -> None:
         assert frontier([("a", 1), ("b", 1)], lambda it: it[1], lambda it: it[1]) == [("a", 1)]

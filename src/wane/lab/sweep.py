@@ -11,9 +11,10 @@ from typing import Any, Final, TypeVar
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
 from wane.lab.replay_figures import Totals
-from wane.lab.replaying.compare import BASELINE, Progress, prices_of, run_each, total
+from wane.lab.replaying.compare import BASELINE, Progress, baselines_of, prices_of, run_each, total
 from wane.lab.replaying.jobs import JobEngine
 from wane.lab.replaying.studying import Studied
+from wane.lab.verdict import OURS, Baselines
 from wane.strategies.strategy import StrategySettings
 
 STEPS: Final = 5
@@ -49,6 +50,7 @@ class Sweep:
         names: the strategies asked for.
         points: by strategy in the order of `names`, then by budget, ascending.
         baseline: the figures of BASELINE.
+        baselines: what the sessions cost without Wane.
     """
 
     budgets: tuple[int, ...]
@@ -56,6 +58,7 @@ class Sweep:
     studied: tuple[Studied, ...]
     points: tuple[Point, ...]
     baseline: Totals
+    baselines: Baselines
 
     def of(self, name: str) -> tuple[Point, ...]:
         """Return the points of a strategy, ascending by budget."""
@@ -65,6 +68,12 @@ class Sweep:
     def frontier(self) -> tuple[Point, ...]:
         """Points that no other point beats at cost, with fetching again, and recall, cheapest first."""
         return tuple(frontier(self.points, lambda point: point.totals.full_cost, lambda point: point.recall))
+
+    @property
+    def balance(self) -> Point | None:
+        """Wane's point beyond which spending more hardly keeps more; None if Wane was not among the strategies."""
+        own = frontier(self.of(OURS), lambda point: point.totals.full_cost, lambda point: point.recall)
+        return knee(own, lambda point: point.totals.full_cost, lambda point: point.recall) if own else None
 
     def figures(self, point: Point) -> dict[str, Any]:
         """Return a point's figures by column, as JSON-able data."""
@@ -104,6 +113,20 @@ def frontier(points: Sequence[_T], cost: Callable[[_T], float], value: Callable[
     return best
 
 
+def knee(points: Sequence[_T], cost: Callable[[_T], float], value: Callable[[_T], float]) -> _T:
+    """Return the point of a frontier, cheapest first, that lies farthest above the line between its ends.
+
+    Up to that point, spending more gives much more; beyond it, hardly any more. Cost and value are scaled to 0..1
+    between the ends, so that their units do not matter. A frontier of two points has no knee; the cheaper point is
+    returned.
+    """
+    first, last = points[0], points[-1]
+    width, height = cost(last) - cost(first), value(last) - value(first)
+    if width <= 0 or height <= 0:
+        return first
+    return max(points, key=lambda point: (value(point) - value(first)) / height - (cost(point) - cost(first)) / width)
+
+
 def sweep(
     studied: Sequence[Studied],
     names: Sequence[str],
@@ -126,13 +149,14 @@ def sweep(
         if name != BASELINE:
             cells += [(name, budget) for budget in order]
     strategies = [(name, replace(settings, budget=budget)) for name, budget in cells]
-    baseline, *figures = map(total, run_each(engine, studied, strategies, progress))
+    unevicted, *replays = run_each(engine, studied, strategies, progress)
+    baseline, figures = total(unevicted), map(total, replays)
     points = [Point(*cell, totals) for cell, totals in zip(cells[1:], figures, strict=True)]
     if BASELINE in names:
         # It has no budget to exceed.
         points.insert(0, Point(BASELINE, None, replace(baseline, over=Counter())))
     points.sort(key=lambda point: (names.index(point.strategy), point.budget or 0))
-    return Sweep(tuple(order), tuple(names), tuple(studied), tuple(points), baseline)
+    return Sweep(tuple(order), tuple(names), tuple(studied), tuple(points), baseline, baselines_of(studied, unevicted))
 
 
 def parse_budgets(text: str, steps: int | None = None) -> tuple[int, ...]:

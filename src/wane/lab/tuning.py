@@ -18,7 +18,7 @@ from wane.lab.replaying.compare import BASELINE, Progress, baselines_of, prices_
 from wane.lab.replaying.jobs import JobEngine
 from wane.lab.replaying.strategy_replay import Replay
 from wane.lab.replaying.studying import Studied
-from wane.lab.sweep import frontier
+from wane.lab.sweep import frontier, knee
 from wane.lab.tight_sessions import TightSession, tight_sessions
 from wane.lab.verdict import OURS, Baselines, to_dict, verdict
 from wane.strategies.strategy import StrategySettings
@@ -233,7 +233,7 @@ def tune(
     # Of equals, the one nearest to the defaults comes first.
     first.sort(key=lambda candidate: (abs(candidate.budget - DEFAULT_BUDGET), len(candidate.departures)))
     best = frontier(first, lambda candidate: candidate.cost, lambda candidate: candidate.kept)
-    corner = knee(best)
+    corner = knee(best, lambda candidate: candidate.cost, lambda candidate: candidate.kept)
     if advised is not None:
         corner = choose([candidate for candidate in first if candidate.budget == advised.tokens])
     second = trial.candidates([(corner.budget, policy) for policy in grid(KNOBS, corner.policy)])
@@ -259,20 +259,6 @@ def tune(
         tuple(tight_sessions(studied, replace(at_budget, policy=chosen.policy), engine)),
         advised,
     )
-
-
-def knee(points: Sequence[Candidate]) -> Candidate:
-    """Return the point of a frontier, cheapest first, that lies farthest above the line between its ends.
-
-    Up to that point, spending more keeps much more; beyond it, hardly any more. Cost and kept share are scaled to 0..1
-    between the ends, so that their units do not matter. A frontier of two points has no knee; the cheaper point is
-    returned.
-    """
-    first, last = points[0], points[-1]
-    width, height = last.cost - first.cost, last.kept - first.kept
-    if width <= 0 or height <= 0:
-        return first
-    return max(points, key=lambda point: (point.kept - first.kept) / height - (point.cost - first.cost) / width)
 
 
 def choose(candidates: Sequence[Candidate]) -> Candidate:

@@ -79,11 +79,7 @@ class Comparison:
         if costs[cheapest] >= NOTABLE * costs[OURS]:
             return ""
         limit = ", held to the budget," if self.totals(OURS).raised else ""
-        text = f"{name_strategy(cheapest)}{limit} would have cost {dollars(costs[cheapest])}"
-        loss = self.totals(cheapest).loss
-        if loss.user_turns_lost:
-            text += f" and lost {loss.user_turns_lost:,} of the user's {loss.user_turns:,} turns"
-        return text
+        return cheaper_clause(f"{name_strategy(cheapest)}{limit}", costs[cheapest], self.totals(cheapest))
 
     def _costs(self) -> dict[str, float]:
         """Return what each strategy that evicts would have cost, of the calls that the baseline covers."""
@@ -202,6 +198,14 @@ def run_all(
             if progress:
                 progress(len(done), len(jobs))
     return [done[at] for at in range(len(jobs))]
+
+
+def cheaper_clause(label: str, cost: float, totals: Totals) -> str:
+    """Return a clause on a strategy that would have cost less: its dollars, and the user's turns that it lost."""
+    text, loss = f"{label} would have cost {dollars(cost)}", totals.loss
+    if loss.user_turns_lost:
+        text += f" and lost {loss.user_turns_lost:,} of the user's {loss.user_turns:,} turns"
+    return text
 
 
 def baselines_of(studied: Iterable[Studied], unevicted: Iterable[Replay]) -> Baselines:

@@ -68,7 +68,7 @@ def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
         ("Session" if len(every) == 1 else "Sessions", name),
         ("Model calls", f"{sum(figures['model_calls'] for figures in every):,}"),
         ("History", f"{sum(figures['tokens'] for figures in every):,} tokens"),
-        ("Episodes", episodes),
+        ("Pieces of work", episodes),
         ("Prices", prices_used((prepared.recording.session, prepared.pricing) for prepared in studied)),
         ("Cache rules", ", ".join(dict.fromkeys(prepared.pricing.rules.name for prepared in studied))),
     ]

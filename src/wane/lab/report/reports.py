@@ -23,12 +23,11 @@ from wane.lab.report.headline import facts_of, facts_of_all
 from wane.lab.report.page import SIZE_LIMIT, Texts, frame_size, render, texts_within, to_json, write_page
 from wane.lab.report.sessions import LEVELS, EpisodeOutline, episodes_of, outline_of, recorded_run, run_of, session_of
 from wane.lab.report.simulating import Fact, Simulated, budget_and_facts, simulate_sessions
-from wane.lab.report.tiles import tiles_of, tiles_of_comparison
+from wane.lab.report.tiles import tiles_of, tiles_of_comparison, tiles_of_sweep, tiles_of_tuning
 from wane.lab.sweep import Sweep
 from wane.lab.tight_sessions import tight_lines
 from wane.lab.tuning import Tuning
 from wane.lab.verdict import OURS
-from wane.money import dollars, share
 from wane.strategies.registry import describe, traits
 from wane.words import PURPOSES
 
@@ -234,7 +233,7 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
     Raises:
         OSError: if it cannot be written.
     """
-    best = sweep.frontier
+    best, chosen = sweep.frontier, sweep.balance
     page = _Page("sweep", contents=False)
     keys = [column.key for column in COLUMNS]
     points = []
@@ -246,6 +245,7 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
                 "budget": point.budget,
                 "raised_to": point.totals.raised_to or None,
                 "best": point in best,
+                "chosen": point is chosen,
                 "values": {key: values[key] for key in keys},
                 "recall_at_best": values["recall_at_best"],
             }
@@ -254,6 +254,7 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
     page.data |= {
         "title": "Budgets swept",
         "purpose": PURPOSES["sweep"],
+        "tiles": [asdict(tile) for tile in tiles_of_sweep(sweep)],
         "facts": [("Budgets", budgets), *facts_of_all(sweep.studied)],
         "budget": None,
         **prices_of(sweep.studied),
@@ -316,9 +317,7 @@ def write_tune_report(
     page.data |= {
         "title": "A budget for your work",
         "purpose": PURPOSES["tune"],
-        "outcome": f"Recommended: a budget of {chosen.budget:,} tokens. With it these sessions would have cost "
-        f"{dollars(chosen.cost)}, and {share(chosen.totals.loss.reference_recall)} of what was needed later would have "
-        "been in view.",
+        "tiles": [asdict(tile) for tile in tiles_of_tuning(tuning)],
         "facts": [("Budgets", budgets), *facts_of_all(tuning.studied)],
         "budget": None,
         **prices_of(tuning.studied),

@@ -5,21 +5,25 @@ Each figure comes with how it was computed, line by line. The sentence of `wane.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from wane.lab.counting import Material
 from wane.lab.loss import LossTotals
 from wane.lab.replay_figures import Totals
-from wane.lab.replaying.compare import Comparison
+from wane.lab.replaying.compare import BASELINE, Comparison, cheaper_clause
 from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.replaying.strategy_replay import Pricing
-from wane.lab.replaying.studying import budgets_told
+from wane.lab.replaying.studying import Studied, budgets_told
 from wane.lab.report.headline import recorded_loss
 from wane.lab.report.simulating import Simulated
+from wane.lab.sweep import Sweep
+from wane.lab.tuning import Tuning
 from wane.lab.verdict import NOTABLE, OURS, Baselines, amounts, capital, prices_used, savings, with_room
 from wane.money import dollars, share
+from wane.words import name_strategy
 
 UNKNOWN: Final = "not known"
 
@@ -66,11 +70,82 @@ def tiles_of_comparison(comparison: Comparison) -> tuple[Tile, ...]:
     if OURS not in comparison.names:
         return ()
     totals = comparison.totals(OURS)
-    prices = prices_used((studied.recording.session, studied.pricing) for studied in comparison.studied)
-    cost = _cost(comparison.baselines(), totals, budgets_told(comparison.budget, comparison.studied), prices)
+    budgets = budgets_told(comparison.budget, comparison.studied)
+    cost = _cost(comparison.baselines(), totals, budgets, _prices(comparison.studied))
     if cheaper := comparison.cheaper():
         cost = replace(cost, bound=f"{cost.bound} {capital(cheaper)}.")
     return cost, _in_view(totals.loss), _messages(totals.loss, None)
+
+
+def tiles_of_sweep(sweep: Sweep) -> tuple[Tile, ...]:
+    """Return the budget beyond which more hardly keeps more, its cost and what stays in view; none without Wane."""
+    chosen = sweep.balance
+    if chosen is None or chosen.budget is None:
+        return ()
+    tried = {point.budget or 0: (point.totals.full_cost, point.recall) for point in sweep.of(OURS)}
+    why = "Beyond it, spending more hardly keeps more in view."
+    if chosen.recall == max(recall for _, recall in tried.values()):
+        why = "No other that was tried keeps more in view."
+    note = "Kept are names that later calls used. The choice is Wane's, by the cost and the share of each budget."
+    rivals = [(point.strategy, point.budget, point.totals) for point in sweep.points]
+    cost = _cost(sweep.baselines, chosen.totals, f"{chosen.budget:,} tokens", _prices(sweep.studied))
+    cost = _with_cheaper(cost, sweep.baselines, chosen.totals, rivals)
+    return _budget("Recommended budget", chosen.budget, tried, (why, note)), cost, _in_view(chosen.totals.loss)
+
+
+def tiles_of_tuning(tuning: Tuning) -> tuple[Tile, ...]:
+    """Return the recommended budget, its cost and what stays in view."""
+    chosen = tuning.chosen
+    same = [candidate for candidate in tuning.candidates if candidate.policy == chosen.policy]
+    tried = {candidate.budget: (candidate.cost, candidate.kept) for candidate in same}
+    changes = [f"{name.replace('_', ' ')} {value}" for name, value in chosen.departures.items()]
+    why = f"With {', '.join(changes) or 'the default policy'}."
+    if tuning.unfilled:
+        why = "These sessions fill none that was tried."
+    elif edge := tuning.edges.get("budget"):
+        why += f" It is the {edge} that was tried: a {'smaller' if edge == 'lowest' else 'larger'} one may be better."
+    note = "Kept is the mean of two shares: of names that later calls used, and of edits with the file in view."
+    strategies = [alternative for alternative in tuning.alternatives if alternative.what == "strategy"]
+    rivals = [(alternative.value, chosen.budget, alternative.totals) for alternative in strategies]
+    cost = _cost(tuning.baselines, chosen.totals, f"{chosen.budget:,} tokens", _prices(tuning.studied))
+    cost = _with_cheaper(cost, tuning.baselines, chosen.totals, rivals)
+    return _budget("Recommended budget", chosen.budget, tried, (why, note)), cost, _in_view(chosen.totals.loss)
+
+
+def _budget(what: str, chosen: int, tried: Mapping[int, tuple[float, float]], reasons: tuple[str, str]) -> Tile:
+    """Return the tile of a budget; `tried` has the cost and the kept share of each that was tried."""
+    why, note = reasons
+    lines = [
+        (f"{budget:,} tokens", f"{dollars(cost)}, {share(rate)} kept", budget == chosen)
+        for budget, (cost, rate) in sorted(tried.items())
+    ]
+    then = f"of {len(tried)} that were tried" if len(tried) > 1 else "the only one that was tried"
+    return Tile(what, f"{chosen:,}", "tokens", then, why, tuple(lines), (note,))
+
+
+Rival: TypeAlias = tuple[str, int | None, Totals]
+"""A strategy, its budget, and its figures."""
+
+
+def _with_cheaper(tile: Tile, baselines: Baselines, totals: Totals, rivals: Iterable[Rival]) -> Tile:
+    """Return the tile of a cost, with the other strategy that would have cost least, if it is clearly cheaper."""
+    before = baselines.lowest()
+
+    def cost_of(figures: Totals) -> float:
+        return before.with_wane(figures)[0] if before else figures.full_cost
+
+    others = [rival for rival in rivals if rival[0] not in (OURS, BASELINE)]
+    if not others:
+        return tile
+    name, budget, figures = min(others, key=lambda rival: cost_of(rival[2]))
+    if cost_of(figures) >= NOTABLE * cost_of(totals):
+        return tile
+    cheaper = cheaper_clause(f"{capital(name_strategy(name))} at {budget:,}", cost_of(figures), figures)
+    return replace(tile, bound=f"{tile.bound} {cheaper}.")
+
+
+def _prices(studied: Iterable[Studied]) -> str:
+    return prices_used((prepared.recording.session, prepared.pricing) for prepared in studied)
 
 
 def _cost(baselines: Baselines, totals: Totals, budget: str, prices: str) -> Tile:
@@ -154,7 +229,8 @@ def _in_view(loss: LossTotals) -> Tile:
     missing, fetches = loss.uses - loss.in_view, loss.reread.results
     bound = "All of it was there."
     if missing:
-        bound = f"The other {missing:,} had left"
+        others = "The other one" if missing == 1 else f"The other {missing:,}"
+        bound = f"{others} had left"
         bound += f": fetched again {_times(fetches)}, counted in the cost." if fetches else "."
     lines: list[Line] = [
         ("earlier names that calls used", f"{loss.uses:,}", False),

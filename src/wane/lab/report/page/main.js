@@ -10,8 +10,6 @@ function heading() {
     note = figures();
   } else {
     head.append(h("p", { class: "lead" }, data.purpose));
-    const outcome = data.outcome || (data.report === "sweep" ? outcomeOfSweep() : "");
-    if (outcome) head.append(h("p", { class: "outcome" }, outcome));
     if (data.tiles?.length) note = figures();
     else if (data.verdict) head.append(h("p", { class: "outcome" }, `${data.verdict}.`));
   }
@@ -54,7 +52,7 @@ function factsOf(facts) {
 
 function about() {
   const body = section("about", data.report === "view" ? "About this session" : "What was compared");
-  if (data.tiles?.length) body.append(h("p", { class: "small" }, `${data.verdict}.`));
+  if (data.tiles?.length && data.verdict) body.append(h("p", { class: "small" }, `${data.verdict}.`));
   body.append(factsOf(() => [...data.facts, ...((session() && session().facts) || [])]));
 }
 

@@ -15,8 +15,8 @@ function logTicks(low, high) {
 }
 
 // Puts texts next to points where no other text, point or line stands; those without room are left out. Lines are lists of
-// points; `from` and `to` are the least and the largest x of a text.
-function labeller(points, lines, from, to) {
+// points; a text stands between the x of `from` and `to`, and below the y of `above`.
+function labeller(points, lines, { from, to, above }) {
   const taken = points.map(([x, y]) => [x - 6, y - 6, x + 6, y + 6]);
   for (const line of lines) {
     for (let at = 1; at < line.length; at++) {
@@ -28,11 +28,11 @@ function labeller(points, lines, from, to) {
     }
   }
   return (text, x, y) => {
-    const wide = text.length * 6.2, side = wide / 2 + 11;
+    const wide = text.length * 6.6, side = wide / 2 + 11;
     const places = [[0, 20], [0, -13], [side, 4], [-side, 4], [side, 17], [-side, 17], [side, -9], [-side, -9]];
     for (const [dx, dy] of places) {
       const box = [x + dx - wide / 2, y + dy - 10, x + dx + wide / 2, y + dy + 3];
-      if (box[0] < from || box[2] > to) continue;
+      if (box[0] < from || box[2] > to || box[1] < above) continue;
       if (taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3])) continue;
       taken.push(box);
       return svg("text", { x: x + dx, y: y + dy, class: "pointlabel", "text-anchor": "middle" }, text);

@@ -20,8 +20,10 @@ const keptOf = (point) => point.kept ?? point.values.recall;
 
 function sweepSection() {
   const tuned = data.report === "tune";
-  const lead = tuned ? "Up and to the left is better. A point is a budget with a policy; the line has the recommended policy at each budget, and the star is the recommendation." : `Up and to the left is better. A point is a strategy at a budget, which stands beside it. ${WHISKERS}`;
+  const lead = tuned ? "Up and to the left is better. A point is a budget with a policy; the line has the recommended policy at each budget, and the star is the recommendation." : `Up and to the left is better. A point is a strategy at a budget, which stands beside it; the star is the recommendation. ${WHISKERS}`;
   const body = section("sweep", tuned ? "What each budget costs, and what stays in view" : "Cost and what stayed in view, by budget", lead);
+  const extremes = tuned ? "" : outcomeOfSweep();
+  if (extremes) body.append(h("p", { class: "small extremes" }, extremes));
   costPlot(body, data.points, data.report);
 }
 
@@ -94,7 +96,7 @@ function drawSweep(every, width, names, tip, box) {
   const drawn = names.filter((name) => name !== OTHERS).map((name) => points.filter((point) => point.strategy === name).map(spot));
   const whiskers = points.filter(hasWhisker).map((point) => [spot(point), [x(costOf(point)), y(point.recall_at_best)]]);
   const stairs = frontier.slice(1).flatMap((point, at) => [[spot(frontier[at]), [x(costOf(point)), y(keptOf(frontier[at]))]], [[x(costOf(point)), y(keptOf(frontier[at]))], spot(point)]]);
-  const place = labeller(points.map(spot), [...drawn, ...whiskers, ...stairs], left, width);
+  const place = labeller(points.map(spot), [...drawn, ...whiskers, ...stairs], { from: left, to: width, above: 15 });
   for (const name of names) {
     const own = points.filter((point) => point.strategy === name);
     // The ends first, then what is between them, where there is room.
@@ -102,7 +104,7 @@ function drawSweep(every, width, names, tip, box) {
       if (name === OTHERS) continue;
       const named = point === own[own.length - 1] || own.length === 1;
       const text = point.chosen ? `recommended: ${budgetText(point)}` : own.length > 1 ? (named && data.report === "sweep" ? `${shown(name)} ${budgetText(point)}` : budgetText(point)) : shown(name);
-      node.append(place(text, ...spot(point)) || (point.chosen && place(budgetText(point), ...spot(point))) || "");
+      node.append(place(text, ...spot(point)) || (own.length > 1 && place(budgetText(point), ...spot(point))) || "");
     }
   }
   return node;
