@@ -15,7 +15,7 @@ from wane.core.errors import ConfigError
 from wane.formats.message_format import Part
 from wane.formats.openai import OpenAIFormat
 from wane.prices import price_step, window_of
-from wane.tuned import read_tuned, save_tuned
+from wane.tuned import read_tuned, save_tuned, usable_tuned
 
 
 def test_it_is_the_default_unless_something_speaks_against_it() -> None:
@@ -56,9 +56,14 @@ def test_a_tuned_budget_is_kept_in_a_file_of_the_user(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=r"holds no tuned budget: remove it, or run wane tune --save again"):
             read_tuned(environ)
     path.write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match="cannot read"):
+    with pytest.raises(ConfigError, match=r"cannot be read \(.*\): remove it"):
         read_tuned(environ)
+    warnings: list[str] = []
+    assert usable_tuned(environ, warnings.append) is None
+    assert [str(path) in warning for warning in warnings] == [True]
     path.unlink()
+    assert usable_tuned(environ, warnings.append) is None
+    assert len(warnings) == 1
     path.parent.rmdir()
     path.parent.write_text("a file where the directory should be")
     with pytest.raises(ConfigError, match="cannot write"):

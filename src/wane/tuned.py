@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -39,7 +39,7 @@ def read_tuned(environ: Mapping[str, str]) -> TunedBudget | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from error
+        raise ConfigError(f"{path} cannot be read ({error}): remove it, or run wane tune --save again") from error
     try:
         data = json.loads(content)
         values = [data["tokens"], data["sessions"]]
@@ -48,6 +48,18 @@ def read_tuned(environ: Mapping[str, str]) -> TunedBudget | None:
     if not values or any(type(value) is not int or value < 1 for value in values):
         raise ConfigError(f"{path} holds no tuned budget: remove it, or run wane tune --save again")
     return TunedBudget(*values)
+
+
+def usable_tuned(environ: Mapping[str, str], warn: Callable[[str], None]) -> TunedBudget | None:
+    """Return the budget that was saved last; None if there is none, or if its file is damaged, of which `warn` is told.
+
+    A saved budget is a convenience: no command stops because it cannot be read.
+    """
+    try:
+        return read_tuned(environ)
+    except ConfigError as error:
+        warn(f"{error}. Until then there is no tuned budget")
+        return None
 
 
 def save_tuned(tuned: TunedBudget, environ: Mapping[str, str]) -> Path:

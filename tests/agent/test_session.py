@@ -326,6 +326,18 @@ def test_a_budget_that_is_chosen_is_told_with_its_reason_and_kept(serve_model: S
         assert at.resume().window.budget == 50_000
 
 
+def test_a_damaged_tuned_budget_is_named_and_stops_nothing(serve_model: Serve, project: Path) -> None:
+    damaged = save_tuned(TunedBudget(60_000, 7), os.environ)
+    damaged.write_text("")
+    with working(serve_model, project, [Reply("ok")] * 2, budget="auto") as at:
+        at.run("go")
+        (warning,) = [warning for warning in at.session.warnings if str(damaged) in warning]
+        assert "run wane tune --save again" in warning
+        assert at.session.auto_budget == AutoBudget(80_000, "the default")
+        at.session.set_budget("auto")
+        assert at.session.warnings.count(warning) == 2
+
+
 @pytest.mark.full
 def test_equal_rounds_in_a_window_that_is_too_small_end_the_turn(serve_model: Serve, project: Path) -> None:
     """A model that reads the same files again and again, as each is evicted before it can be used."""

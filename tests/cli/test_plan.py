@@ -100,6 +100,25 @@ class TestSettings:
         data = json.loads(run("plan", chat, "--budget", "auto", "--json").out)
         assert data["auto_budget"] == {"tokens": 60_000, "reason": "tuned on 7 of your sessions"}
 
+    @pytest.mark.parametrize("command", ["plan", "view", "replay", "report"])
+    def test_a_damaged_tuned_budget_is_named_and_stops_nothing(
+        self, run: Run, chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    ) -> None:
+        monkeypatch.setenv("WANE_CONFIG_DIR", str(tmp_path))
+        damaged = tmp_path / "tuned.json"
+        damaged.write_text('{"tokens": 60000, "sess')
+        options = {
+            "plan": ("--budget", "auto"),
+            "view": ("--output", tmp_path / "view.html"),
+            "replay": ("--strategy", "cwl", "--workers", "1"),
+            "report": ("--workers", "1", "--output", tmp_path / "report.html"),
+        }
+        done = run(command, chat, *options[command])
+        assert done.code == 0, done.err
+        # A report replays at a budget that is given.
+        assert (str(damaged) in done.err) == (command != "report")
+        assert ("remove it, or run wane tune --save again" in done.err) == (command != "report")
+
     def test_the_policy_and_what_varies_it(self, run: Run, chat: Path) -> None:
         def after(*options: str) -> int:
             return self.tokens(run, chat, "--budget", "3200", *options)["after"]

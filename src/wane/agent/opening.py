@@ -35,7 +35,7 @@ from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import settings_after
 from wane.prices import price_step
 from wane.strategies.registry import traits
-from wane.tuned import read_tuned
+from wane.tuned import usable_tuned
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -118,7 +118,7 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
         bounded = traits(settings.context.strategy).bounded
         window = settings.context.window or model.context_window
         auto = is_auto(settings.budget)
-        tuned = read_tuned(os.environ) if auto else None
+        tuned = usable_tuned(os.environ, warnings.append) if auto else None
         chosen = choose_budget(window=window, tuned=tuned).tokens
         context = replace(
             settings.context,

@@ -40,7 +40,7 @@ from wane.journal.records import FILE_NOTE, LEFT_NOTE
 from wane.prices import price_step
 from wane.refusals import SHRINKS, fitting_budget, provider_message
 from wane.strategies.registry import traits
-from wane.tuned import read_tuned
+from wane.tuned import usable_tuned
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
@@ -304,7 +304,7 @@ class AgentSession:
             window=window,
             step=price_step(name_of(self.settings, model)),
             fixed=self.window.room.fixed,
-            tuned=read_tuned(os.environ),
+            tuned=usable_tuned(os.environ, self._warn),
         )
         return self.auto_budget.tokens
 

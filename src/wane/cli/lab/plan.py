@@ -18,7 +18,7 @@ from wane.cli.top_commands import PlanOptions
 from wane.core import parse_budget
 from wane.lab.readers import shown_path
 from wane.planning import Plan, plan, plan_items
-from wane.tuned import read_tuned
+from wane.tuned import usable_tuned
 from wane.words import PURPOSES
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def run_plan(options: PlanOptions) -> int:
         "tool_classes": by_tool(options.tool_classes),
         "annotate": options.annotate,
         "tasks": options.tasks,
-        "tuned": read_tuned(os.environ) if auto else None,
+        "tuned": usable_tuned(os.environ, say) if auto else None,
     }
     counter = usable_counter(options.counter)
     source = read_one(options.file, options.format, options.max_unpacked)

@@ -17,7 +17,7 @@ from wane.cli.lab.pareto import PlottedPoint, pareto_picture
 from wane.cli.lab.preparing import prepare, price_source, read_lines, with_agent_budget
 from wane.cli.terminal import picture
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import count_noun, plain_console, printable
+from wane.cli.terminal.text import count_noun, plain_console, printable, say
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.lab.advice import advised_for_all, with_advised_budgets
 from wane.lab.columns import Column, Unit, columns_of, notes
@@ -30,7 +30,7 @@ from wane.lab.tight_sessions import tight_lines, tight_sessions
 from wane.lab.verdict import OURS, capital, in_view, needs
 from wane.money import dollars, share
 from wane.strategies.strategy import StrategySettings
-from wane.tuned import read_tuned
+from wane.tuned import usable_tuned
 from wane.words import PURPOSES, name_strategy
 
 REPLAYED: Final = columns_of(
@@ -58,7 +58,7 @@ def run_replay(options: ReplayOptions) -> int:
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, settings, bar)
         studied = with_agent_budget(setup.studied, options.agent_budget)
-        tuned = read_tuned(os.environ)
+        tuned = usable_tuned(os.environ, say)
         advised = advised_for_all(studied, tuned)
         if auto:
             studied = with_advised_budgets(studied, tuned)

@@ -29,7 +29,7 @@ from wane.lab.replaying.studying import Studied, study
 from wane.lab.report.headline import headline_of
 from wane.lab.report.simulating import Fact, budget_and_facts, simulate_sessions
 from wane.lab.rereads import rereads
-from wane.tuned import read_tuned
+from wane.tuned import usable_tuned
 
 
 def run_view(options: ViewOptions) -> int:
@@ -46,7 +46,7 @@ def run_view(options: ViewOptions) -> int:
 
     studied = study(gathered.recordings, Pricing.of(options.price or PRICE), own_prices=options.price is None)
     studied = with_agent_budget(studied, options.agent_budget)
-    tuned = read_tuned(os.environ)
+    tuned = usable_tuned(os.environ, say)
     advised = advised_budget(studied[0], tuned)
     if options.budget == AUTO_BUDGET:
         studied = with_advised_budgets(studied, tuned)

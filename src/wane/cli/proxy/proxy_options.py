@@ -16,6 +16,7 @@ from wane.cli.lab.lab_commands import PRICE
 from wane.cli.proxy.proxy_commands import ContextOptions, ProxyCommandOptions
 from wane.cli.sessions.stores import STORE_VARIABLE, with_store
 from wane.cli.shared_flags import DEFAULT_WINDOW
+from wane.cli.terminal.text import say
 from wane.conversation.context import SETTING_NAMES, ContextSettings
 from wane.core import parse_budget
 from wane.core.errors import ConfigError, WaneError
@@ -24,7 +25,7 @@ from wane.proxy.settings import MAX_BODY, Address, ServerSettings, ServerTimeout
 from wane.proxy.store.stores import Store
 from wane.strategies.registry import traits
 from wane.strategies.strategy import StrategySettings
-from wane.tuned import read_tuned
+from wane.tuned import usable_tuned
 
 if TYPE_CHECKING:
     from wane.lab.recorded_session import RecordedSession
@@ -174,7 +175,7 @@ def context_settings(options: ContextOptions) -> ContextSettings:
     values["window"] = window
     values["auto"] = is_auto(options.budget)
     if values["auto"]:
-        values["tuned"] = read_tuned(os.environ)
+        values["tuned"] = usable_tuned(os.environ, say)
         values["budget"] = choose_budget(window=window, tuned=values["tuned"]).tokens
     else:
         values["budget"] = parse_budget(options.budget, window=window)
