@@ -19,11 +19,16 @@ from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from tests.conformance import conformance_cases
 
 # No deadlines: a slow machine is no failure. A history is a large example on purpose.
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 _same = settings(deadline=None, derandomize=True, database=None, suppress_health_check=_quiet)
+
+# Hypothesis also draws from the constants of whatever local modules are loaded: examples would change with the files
+# that a worker has taken before, and with each constant in the sources.
+providers.is_local_module_file = lambda _: False  # type: ignore[assignment]
 
 settings.register_profile("quick", _same, max_examples=4)
 settings.register_profile("ci", _same, max_examples=6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -12,8 +13,10 @@ from tests.marks import cross_quick, first_quick
 from wane import Kind, Policy
 from wane.conversation import Call as Asked
 from wane.conversation import Conversation, Request
+from wane.core.errors import ConfigError
 from wane.testing import Call, Reply, ScriptedServer, Usage
 from wane.testing import Request as Sent
+from wane.testing.anthropic.anthropic_rules import blocks_of
 
 openai = pytest.importorskip("openai", reason="the openai extra is not installed")
 anthropic = pytest.importorskip("anthropic", reason="the anthropic extra is not installed")
@@ -245,3 +248,51 @@ def test_two_conversations_know_nothing_of_each_other() -> None:
     assert server.refusals == ()
     assert [episode.name for episode in (*parent.episodes, *child.episodes) if episode.name] == ["look", "look"]
     assert all(request.results == {} or "Error" not in str(request.results) for request in server.requests)
+
+
+def marks_in(request: Sent) -> list[tuple[int, int]]:
+    """The places of a request's breakpoints: number of the message, and position of the block."""
+    return [
+        (number, position)
+        for number, message in enumerate(request.body["messages"])
+        for position, block in enumerate(blocks_of(message["content"]))
+        if "cache_control" in block
+    ]
+
+
+def prefix(request: Sent, end: tuple[int, int]) -> str:
+    """All of a request's messages up to a block, as the provider caches them."""
+    blocks = [
+        {**block, "cache_control": None}
+        for number, message in enumerate(request.body["messages"])
+        for position, block in enumerate(blocks_of(message["content"]))
+        if (number, position) <= end
+    ]
+    return json.dumps(blocks)
+
+
+def test_breakpoints_stand_at_the_end_and_behind_what_no_pass_may_take() -> None:
+    mark = {"type": "ephemeral"}
+    with ScriptedServer(script_with_usage(script())) as server:
+        client = Messages(server.url)
+        conversation = Conversation("anthropic", budget=3_300, recall=True, cache_control=mark)
+        for n in range(TURNS):
+            turn(client, conversation, f"Please do number {n}. " + "As I said. " * 20)
+        requests = server.requests
+    assert server.refusals == ()
+    heads = []
+    for before, request in itertools.pairwise(requests):
+        *head, end = marks_in(request)
+        assert end[0] == len(request.body["messages"]) - 1
+        if head:
+            # What the breakpoint ends was in the request before, whatever a pass has taken since.
+            assert prefix(request, head[0]) == prefix(before, head[0])
+            heads.append(head[0])
+    assert marks_in(requests[0]) == [(0, 0)]
+    assert len(heads) > TURNS
+    assert not any("cache_control" in str(message) for message in conversation.messages)
+
+
+def test_only_messages_of_anthropic_have_breakpoints() -> None:
+    with pytest.raises(ConfigError, match="cache_control is for Anthropic's messages, and these are in openai"):
+        Conversation(cache_control={"type": "ephemeral"})

@@ -391,8 +391,13 @@ def live(make: type[Client], settings: ContextSettings, upstream: StrictUpstream
         answer = upstream.ask({**body, **sent})
         return accumulate_message(answer) if make is StreamedClient else json.loads(answer)
 
+    # llama.cpp takes no note beside a result with a breakpoint, and has no use for one.
+    cached = client.wire.name == "anthropic" and make is not LocalAnthropicClient and seed % 2 == 0
+    mark = {"type": "ephemeral"} if cached else None
+
     def begin() -> Conversation[Any]:
-        return Conversation(client.wire.name, settings=settings, keep_opening=make is ThinkingClient)
+        opens = make is ThinkingClient
+        return Conversation(client.wire.name, settings=settings, keep_opening=opens, cache_control=mark)
 
     conversation = begin()
     if make is ChatClient:

@@ -16,7 +16,7 @@ import wane
 from tests.conformance import policy_of
 from tests.formats.convert import joined_runs, to_anthropic, to_gemini, to_pydantic_ai, to_responses
 from tests.marks import first_quick
-from tests.oracle import latest_message, read
+from tests.oracle import assistant_messages, latest_message, read
 from tests.strategies import policies, sessions
 from wane import ContextWindow, Item, Kind, Policy
 from wane.formats import Part, StoredFormat, Transcript, detect_format, get_format
@@ -138,6 +138,7 @@ def test_what_alone_can_exceed_a_budget(case: Case, session: Session, budget: in
     items = lived.items
     reading = read(items)
     needs = [(index, index + offset) for index, item in enumerate(items) for offset in item.needs]
+    needs += [(index + offset, index) for index, item in enumerate(items) for offset in item.needed_by]
     if any(reading.owner[one] is not reading.owner[other] for one, other in needs):
         return  # episodes that share coupled items (R12) hold one another's back
     partner = reading.partner
@@ -146,6 +147,9 @@ def test_what_alone_can_exceed_a_budget(case: Case, session: Session, budget: in
     stay = {index for index in calls if reading.verdicts.get(index) or partner.get(index, seen) >= seen}
     stay |= {partner[call] for call in stay if call in partner}
     stay |= {index for index in range(len(items)) if index not in reading.owner or index >= seen}
+    for message in assistant_messages(items):
+        if all(items[index].kind is Kind.REASONING for index in message):
+            stay |= set(message)  # it loses nothing when the call leaves that it led to (R9)
     while more := {other for one, other in needs if one in stay} - stay:
         stay |= more | {partner[index] for index in more if index in partner}
     assert set(lived.window.visible) <= stay

@@ -218,6 +218,39 @@ def test_models_that_take_notes_for_a_request_get_them_so(name: str) -> None:
     assert reminded.body["cache_control"]["type"] == "ephemeral"
 
 
+def marked_blocks(request: Request) -> list[dict[str, Any]]:
+    """The blocks of a request's messages that have a breakpoint."""
+    blocks = [block for message in request.body["messages"] for block in message["content"]]
+    return [block for block in blocks if "cache_control" in block]
+
+
+@pytest.mark.parametrize(
+    ("settings", "ttl"),
+    [
+        ({"cache": True}, "5m"),
+        ({"cache": {"retention": "1h"}}, "1h"),
+        ({"anthropic_cache": "1h"}, "1h"),
+        ({"anthropic_cache_messages": True}, "5m"),
+        ({"cache": {"messages": False}}, None),
+        ({"cache": True, "anthropic_cache_instructions": True}, None),
+        ({}, None),
+    ],
+    ids=str,
+)
+def test_a_breakpoint_stands_behind_the_words_of_the_user_that_open_the_view(settings: Any, ttl: str | None) -> None:
+    with ScriptedServer(session("one", "two", "three")) as server:
+        agent = worker(server.anthropic_model("claude-opus-4-6"), ContextLifecycle(BUDGET), model_settings=settings)
+        agent.run_sync("Go, please.")
+    assert server.refusals == ()
+    first, last = server.requests[0], server.requests[-1]
+    automatic = "anthropic_cache_messages" not in settings
+    assert len(marked_blocks(first)) == (0 if automatic or ttl is None else 1)
+    marked = [block for block in marked_blocks(last) if block["type"] == "text"]
+    assert [(block["text"], block["cache_control"].get("ttl")) for block in marked] == (
+        [("Go, please.", ttl)] if ttl else []
+    )
+
+
 # Models that bind their thinking to what came before it
 
 

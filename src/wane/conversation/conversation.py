@@ -41,6 +41,7 @@ from wane.core.episodes import Choice
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.guidance import guidance
 from wane.formats import get_format
+from wane.formats.anthropic import AnthropicFormat
 from wane.formats.endings import Ending, check_reason, stop_reason
 from wane.formats.message_format import Format, is_native, writes, writing
 from wane.formats.roles import Order
@@ -112,6 +113,9 @@ class Conversation(Generic[M]):
             the first request, by what never leaves and by the model's window (`auto_budget`).
         keep_opening: whether the model's current turn must begin with its own reasoning, as Anthropic demands if
             thinking has a budget (`thinking.type` is `enabled`); may be changed later.
+        cache_control: for Anthropic's messages, a cache breakpoint such as `{"type": "ephemeral"}`, which requests then
+            carry twice: at their end, ahead of a reminder, and behind the leading messages that no pass may take. None
+            for none; may be changed later.
         adapter: reads what a framework's messages say about themselves: ids, usage, times.
         aligner: makes an aligner for the histories given to `host.ingest`; None to compare message by message.
         on_event: a first listener.
@@ -140,6 +144,7 @@ class Conversation(Generic[M]):
         *,
         budget: int | str | None = None,
         keep_opening: bool = False,
+        cache_control: Mapping[str, Any] | None = None,
         adapter: Adapter[M] | None = None,
         aligner: Callable[[], Aligner[M]] | None = None,
         on_event: Listener | None = None,
@@ -151,7 +156,10 @@ class Conversation(Generic[M]):
             raise ConfigError(f"on_event is {on_event!r}; it must be a function that takes an event, or None")
         self.format: Format[M] = get_format(format) if isinstance(format, str) else format
         self.listeners: list[Listener] = [] if on_event is None else [on_event]
+        if cache_control is not None and not isinstance(self.format, AnthropicFormat):
+            raise ConfigError(f"cache_control is for Anthropic's messages, and these are in {self.format.name}")
         self.keep_opening = keep_opening
+        self.cache_control = cache_control
         adapter = adapter or Adapter()
         self._new_aligner = aligner or (lambda: ByMessage(self.format, adapter))
         self._hosted = False  # whether a framework keeps the history
@@ -537,8 +545,13 @@ class Conversation(Generic[M]):
             numbers.append(None)
             return Request(messages, view, numbers, self.tokens, number=history.requests, for_summary=True)
         view, numbers = history.view.of(outcome.view, keep_opening=self.keep_opening)
+        if self.cache_control is None:
+            messages = self.host.wire(view, outcome.reminder)
+        else:
+            fixed = history.view.count_fixed(numbers)
+            messages = self._sent.write_cached(view, outcome.reminder, self.host.order, fixed, self.cache_control)
         return Request(
-            self.host.wire(view, outcome.reminder),
+            messages,
             view,
             numbers,
             outcome.tokens + history.engine.added_by(outcome.reminder),
@@ -946,6 +959,13 @@ class Host(Generic[M]):
                 None to go by the history.
         """
         return self._conversation._sent.write(view, reminder, self.order if order is None else order)
+
+    def count_fixed(self, request: Request[M]) -> int:
+        """Return how many leading messages of the latest request's view no pass may take; 0 if nothing has left it.
+
+        Where a provider caches up to breakpoints alone, one behind them keeps a pass from paying for them again.
+        """
+        return self._conversation._history.view.count_fixed(request.numbers)
 
     # Own calls
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from operator import is_
 from typing import Any, Generic
 
 from wane.conversation.engine import Engine
+from wane.formats.breakpoints import last_carrier, mark_blocks, mark_end
 from wane.formats.message_format import (
     Format,
     MessageT,
@@ -35,6 +37,11 @@ class SentMessages(Generic[MessageT]):
         self._view: list[MessageT] = []  # that of the last request
         self._joiner: NeighbourJoiner[MessageT] | None = None  # its messages, if neighbours of one role were joined
         self._sendable: list[MessageT | None] = []  # the same as the provider takes them
+        self._head: tuple[Any, Any, Any] = (
+            None,
+            None,
+            None,
+        )  # what ended the last head, its breakpoint, and it with that
 
     def write(self, view: Sequence[MessageT], note: str | None, order: Order) -> list[Any]:
         """Return the messages of a request.
@@ -72,6 +79,29 @@ class SentMessages(Generic[MessageT]):
             sendable = map(format_.sendable, format_.with_note(messages, note, order=order))
             return format_.arrange([message for message in sendable if message is not None])
         return format_.arrange([message for message in self._sendable if message is not None])
+
+    def write_cached(
+        self, view: Sequence[Any], note: str | None, order: Order, fixed: int, mark: Mapping[str, Any]
+    ) -> list[Any]:
+        """Return the messages of a request to Anthropic with two breakpoints: at their end, and behind their head.
+
+        Args:
+            view: the messages of the view.
+            note: a note to the model, which stands behind the breakpoint at the end.
+            order: the order of roles that they keep (R12b).
+            fixed: how many of them no pass may take; 0 for no breakpoint but the one at the end.
+            mark: the breakpoint, such as `{"type": "ephemeral"}`.
+        """
+        messages = list(view)
+        if carrier := last_carrier(messages[:fixed]):
+            number, position = carrier
+            if self._head[0] is not view[number] or self._head[1] is not mark:
+                self._head = (view[number], mark, mark_blocks([view[number]], {(0, position): mark})[0])
+            messages[number] = self._head[2]
+        if note is None:
+            return mark_end(self.write(messages, None, order), mark)
+        messages[:] = mark_end(messages, mark)
+        return self.write(messages, note, order)
 
 
 class ViewMessages(Generic[MessageT]):
@@ -115,6 +145,20 @@ class ViewMessages(Generic[MessageT]):
                     self._numbers.append(number)
         self._built_to = len(transcript.messages)
         return list(self._built), list(self._numbers)
+
+    def count_fixed(self, numbers: Sequence[int | None]) -> int:
+        """Return how many leading messages of the latest view no pass may take; 0 as long as nothing has left it.
+
+        Args:
+            numbers: the numbers of the view's messages.
+        """
+        transcript, engine = self._transcript, self._engine
+        fixed = engine.fixed_head
+        if not fixed:
+            return 0
+        behind = next((item for slot in engine.view[fixed:] if (item := item_of(slot)) is not None), None)
+        stop = len(transcript.messages) if behind is None else transcript.message_of(behind)
+        return sum(1 for _ in takewhile(lambda number: number is not None and number < stop, numbers))
 
     def read(self, view: Sequence[Slot]) -> tuple[list[MessageT], list[int | None]]:
         """Return the messages of any view and their numbers; see `messages_of`."""

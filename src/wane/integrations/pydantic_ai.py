@@ -45,6 +45,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.integrations.pydantic_ai", "pydantic-ai") from error
 
+from wane.caches import rules_for
 from wane.core import RECALL
 from wane.formats.pydantic_ai import (
     BEYOND_JSON,
@@ -54,6 +55,7 @@ from wane.formats.pydantic_ai import (
     with_encodable_text,
 )
 from wane.integrations.lifecycle import HostMarks, Warner
+from wane.integrations.pydantic_ai_caching import CACHING, cache_point
 from wane.integrations.pydantic_ai_messages import STAMP, FinishedRuns, Outgoing, PydanticAIAdapter, TurnAligner
 from wane.strategies.registry import traits
 
@@ -85,15 +87,6 @@ _COMPACTED: Final = (
 )
 _COMPACTING: Final = ("anthropic_context_management", "openai_context_management")
 """Settings with which a provider shortens conversations by itself."""
-_CACHING: Final = (
-    "cache",
-    "anthropic_cache",
-    "anthropic_cache_messages",
-    "bedrock_cache_messages",
-    "openrouter_cache_messages",
-)
-"""Settings with which Pydantic AI sets breakpoints in the messages."""
-
 Summarise: TypeAlias = Callable[[Model, list[ModelMessage], str], Awaitable[str]]
 """Asks a model to summarise messages, by the given instructions."""
 
@@ -275,8 +268,16 @@ class ContextLifecycle(AbstractCapability[Any], HostMarks):
         chat = any(map(_speaks_chat, models))
         # Some providers have system prompts of one request, behind which their own breakpoint does not fall.
         clears = any(model.profile.get("supports_request_scoped_system_prompts") for model in models)
-        noted = chat or not (clears or any(map(settings.get, _CACHING)))
-        request_context.messages = self._outgoing.messages(request, request_context.messages, ctx.messages, noted=noted)
+        noted = chat or not (clears or any(map(settings.get, ("cache", *CACHING))))
+        # A fallback model may have others behind it, of which each takes what it knows.
+        marks = any(rules_for(model.system, model.model_name).marks_head for model in models)
+        request_context.messages = self._outgoing.messages(
+            request,
+            request_context.messages,
+            ctx.messages,
+            noted=noted,
+            cached=cache_point(settings) if marks else None,
+        )
         if (
             chat
             and (parts := parameters.instruction_parts)

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 from pydantic_ai.messages import (
     BaseToolCallPart,
     BaseToolReturnPart,
+    CachePoint,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -34,6 +35,7 @@ from wane.conversation.scopes import read_scopes
 from wane.core import Kind
 from wane.formats.message_format import Part, order_of
 from wane.formats.pydantic_ai import PydanticAIFormat, sendable
+from wane.integrations.pydantic_ai_caching import with_cache_point
 from wane.strategies.host import HostScope
 
 _FORMAT: Final = PydanticAIFormat()
@@ -250,6 +252,7 @@ class Outgoing:
         history: Sequence[ModelMessage],
         *,
         noted: bool = False,
+        cached: CachePoint | None = None,
     ) -> list[ModelMessage]:
         """Return the messages of a request.
 
@@ -261,6 +264,7 @@ class Outgoing:
             history: the run's history, which the conversation has taken in.
             noted: whether a reminder stands in the last message, if roles keep an order. Servers with strict templates
                 take no system message and no second turn of the user at the end.
+            cached: goes behind the leading messages that no pass may take, where the user's words end them.
         """
         settled, known_messages = _count_settled(history), self.conversation.messages
         if _same(messages[:settled], history[:settled]):
@@ -273,6 +277,9 @@ class Outgoing:
             ]
         else:
             sent = as_shown(messages, known_messages, request.view)
+        if cached is not None:
+            fixed = request.view[: self.conversation.host.count_fixed(request)]
+            sent = with_cache_point(sent, fixed, cached)
         # Other capabilities may have added turns.
         order = min(self.conversation.host.order, order_of(messages, _FORMAT.speaker))
         if order:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from wane.core.items import INVALID_JSON
+from wane.formats.breakpoints import Block, is_blank
 from wane.formats.fields import objects_in
 from wane.formats.usage import request_iteration
 from wane.prices import SEARCH_FEE, TokenUsage, tier_in
@@ -21,10 +22,7 @@ from wane.proxy.wire.reply import (
     error_in,
     parse_object,
 )
-from wane.proxy.wire.wire import BrokenReplyError, Message, OwnCall, Round, Rounds
-
-Block = dict[str, Any]
-"""A content block of a message."""
+from wane.proxy.wire.wire import BrokenReplyError, OwnCall, Round, Rounds
 
 THINKING: Final = ("thinking", "redacted_thinking")
 """Types of blocks with reasoning."""
@@ -254,24 +252,11 @@ class ReceivedBlock:
         return block, raw
 
 
-def blocks_of(message: Message) -> list[Block]:
-    """Return a message's blocks; a plain string is one text block, and an empty one none."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return content if isinstance(content, list) else []
-
-
 def plain(block: Block) -> Block:
     """Return a block without its cache breakpoint."""
     if "cache_control" not in block:
         return block
     return {key: value for key, value in block.items() if key != "cache_control"}
-
-
-def is_blank(block: Block) -> bool:
-    """Whether a block is blank text, which the provider refuses in requests."""
-    return block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 
 def is_own(block: Block, own: frozenset[str]) -> bool:

@@ -13,22 +13,31 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter, ne
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from wane.conversation.request import Tool
 from wane.formats.anthropic import AnthropicFormat, join_messages, seat_systems
+from wane.formats.breakpoints import (
+    MOST_BREAKPOINTS,
+    Block,
+    BlockLocation,
+    blocks_of,
+    breakpoint_of,
+    is_blank,
+    last_carrier,
+    mark_blocks,
+    mark_end,
+    may_carry,
+)
 from wane.formats.message_format import WritingFormat, order_of
 from wane.formats.roles import join_neighbours
 from wane.formats.turns import openings
 from wane.proxy import jsons
 from wane.proxy.wire.anthropic.anthropic_reply import (
     THINKING,
-    Block,
     StreamedMessage,
     WholeMessage,
-    blocks_of,
     error_body,
-    is_blank,
     is_call_of,
     plain,
 )
@@ -59,14 +68,8 @@ _BOUND: Final = "bound to a different conversation"
 _FOREIGN: Final = re.compile(r"Invalid .?signature.? in .?thinking.? block|thinking\.signature: Field required")
 _BEGINS_WITHOUT: Final = "Expected `thinking` or `redacted_thinking`"
 _DROP: Final = "drop_block"
-_MOST_BREAKPOINTS: Final = 4
-# Anthropic accepts breakpoints on these, in messages of either role, but not on thinking or empty text.
-_CARRIERS: Final = ("text", "image", "document", "search_result", "tool_use", "tool_result")
 _JOINED: Final = ("user", "assistant", "system")
 _FORMAT: Final = AnthropicFormat()
-
-_BlockLocation: TypeAlias = tuple[int, int]
-"""A message of the view, and a block of it."""
 
 
 class AnthropicWire(Wire):
@@ -142,13 +145,7 @@ class AnthropicWire(Wire):
             return body
         noted = {key: value for key, value in body.items() if key != "cache_control"}
         if "cache_control" in body:
-            carriers = [
-                (number, position)
-                for number, message in enumerate(messages)
-                for position, block in enumerate(blocks_of(message))
-                if _may_carry(block)
-            ]
-            messages = _mark_blocks(messages, dict.fromkeys(carriers[-1:], body["cache_control"]))
+            messages = mark_end(messages, body["cache_control"])
         if order_of(messages, _FORMAT.speaker):
             last = _FORMAT.note_result(messages[-1], text)
             if last is not None:
@@ -316,17 +313,19 @@ def _place_view(
         # A pass changes the prefix behind its head, so that the provider reads from its cache what is ahead of this
         # breakpoint, which would otherwise be the system prompt alone. It lives as long as the client's next one: a
         # breakpoint that lives longer may not follow one that lives shorter. Without a next one nothing is cached.
-        blocks: list[tuple[_BlockLocation, Block]] = []
-        for number, message in enumerate(messages):
-            blocks += (((number, at), block) for at, block in enumerate(_list_blocks(message) or [message]))
-        marks = [(at[0], mark) for at, block in blocks if (mark := _breakpoint(block)) is not None]
+        marks = [
+            (number, mark)
+            for number, message in enumerate(messages)
+            for block in blocks_of(message)
+            if (mark := breakpoint_of(block)) is not None
+        ]
         ahead = [*blocks_of({"content": body.get("system")}), *(body.get("tools") or ()), body]
         used = len(marks) + sum(isinstance(carrier, dict) and bool(carrier.get("cache_control")) for carrier in ahead)
         following = next((mark for number, mark in marks if number > head), body.get("cache_control"))
-        carriers = [at for at, block in blocks if at[0] <= head and _may_carry(block)]
+        carrier = last_carrier(messages[: head + 1])
         is_marked = any(number == head for number, _ in marks)
-        if carriers and following is not None and not is_marked and used < _MOST_BREAKPOINTS:
-            messages = _mark_blocks(messages, {carriers[-1]: following})
+        if carrier is not None and following is not None and not is_marked and used < MOST_BREAKPOINTS:
+            messages = mark_blocks(messages, {carrier: following})
     placed = list(zip(view, messages, strict=True))
     placed = join_neighbours(placed, _PLACED, order_of(order, _FORMAT.speaker))
     for shown, message in placed:
@@ -347,9 +346,9 @@ def _rescue_breakpoints(view: Sequence[ViewMessage], history: Sequence[Message])
     messages = [shown.message for shown in view]
     marked: list[int] = []
     for number, message in enumerate(history):
-        for block in _list_blocks(message):
+        for block in blocks_of(message):
             may_be_marked = "cache_control" in block or block.get("type") == "tool_result"
-            if may_be_marked and _breakpoint(block) is not None:
+            if may_be_marked and breakpoint_of(block) is not None:
                 marked.append(number)
                 break
     if not marked or {shown.number for shown in view if shown.positions is None}.issuperset(marked):
@@ -360,56 +359,25 @@ def _rescue_breakpoints(view: Sequence[ViewMessage], history: Sequence[Message])
         if shown.number is not None
         for position, block in enumerate(_blocks_of(shown, history[shown.number]))
     }
-    marks: dict[_BlockLocation, object] = {}
-    carrier: _BlockLocation | None = None
+    marks: dict[BlockLocation, object] = {}
+    carrier: BlockLocation | None = None
     for number, message in enumerate(history):
         # A message of plain text counts as its block.
-        for position, block in enumerate(_list_blocks(message) or [message]):
+        for position, block in enumerate(blocks_of(message)):
             location = locations.get((number, position))
             if location is not None:
-                carrier = location if _may_carry(block) else carrier
-            elif carrier is not None and (mark := _breakpoint(block)) is not None:
+                carrier = location if may_carry(block) else carrier
+            elif carrier is not None and (mark := breakpoint_of(block)) is not None:
                 marks.setdefault(carrier, mark)
-    return _mark_blocks(messages, marks) if marks else messages
+    return mark_blocks(messages, marks) if marks else messages
 
 
 def _blocks_of(shown: ViewMessage, message: Message) -> Iterable[int]:
     """The blocks of a message of the history that a view shows, in order."""
     if shown.positions is None:
-        return range(len(_list_blocks(message)) or 1)
+        return range(len(blocks_of(message)))
     located = _FORMAT.locate_parts(message)
     return dict.fromkeys(located[position][0] for position in shown.positions)
-
-
-def _list_blocks(message: Message) -> list[Block]:
-    content = message.get("content")
-    return content if isinstance(content, list) else []
-
-
-def _breakpoint(block: Block) -> object:
-    """The breakpoint on a block, or in it."""
-    if (mark := block.get("cache_control")) is not None:
-        return mark
-    if block.get("type") == "tool_result":
-        return next((mark for inner in _list_blocks(block) if (mark := inner.get("cache_control")) is not None), None)
-    return None
-
-
-def _may_carry(block: dict[str, Any]) -> bool:
-    """Whether a block, or a message of plain text, may carry a breakpoint."""
-    if "role" in block:
-        return isinstance(block.get("content"), str) and bool(block["content"].strip())
-    return block.get("type") in _CARRIERS and not is_blank(block)
-
-
-def _mark_blocks(messages: Sequence[Message], marks: dict[_BlockLocation, object]) -> list[Message]:
-    result = list(messages)
-    for (number, position), mark in marks.items():
-        content = list(blocks_of(result[number]))
-        if _breakpoint(content[position]) is None:
-            content[position] = {**content[position], "cache_control": mark}
-            result[number] = {**result[number], "content": content}
-    return result
 
 
 def readings_without(messages: Sequence[Message]) -> set[bool]:
