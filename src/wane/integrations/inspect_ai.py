@@ -58,6 +58,8 @@ except ImportError as error:
 
 __all__ = ["ContextLifecycle"]
 
+_TEXT_FIELDS: Final = ("think", "reasoning", "reasoning_content")
+"""Where Chat Completions have reasoning as text. Inspect notes which in `internal`, where others note what seals it."""
 _STORED: Final = "wane"  # in the sample's store
 _GUIDANCE: Final = "wane-guidance"  # the message's id
 _REPLACED: Final = (
@@ -338,7 +340,9 @@ def _ties(message: ChatMessageAssistant, located: Sequence[Located[Location]]) -
     for (_, number), part in located:
         entry = entries[number] if part.kind is Kind.REASONING else None
         tie = UNTIED
-        if isinstance(entry, ContentReasoning) and (entry.signature or entry.redacted or entry.internal):
+        if isinstance(entry, ContentReasoning) and (
+            entry.signature or entry.redacted or (entry.internal and entry.internal not in _TEXT_FIELDS)
+        ):
             tie = NAMED if (entry.signature or "").startswith("rs_") else PLACED
         ties.append(tie)
     return ties

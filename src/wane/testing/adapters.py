@@ -70,6 +70,12 @@ ONLY_OBJECTS: Final[Mapping[str, str]] = dict.fromkeys(
 )
 """What an `AdapterContract` cannot have in such a protocol; for its `cannot`."""
 
+ANTHROPIC: Final[Mapping[str, str]] = {
+    **ONLY_OBJECTS,
+    "thoughtful answers": "DeepSeek demands them in Chat Completions alone",
+}
+"""What it cannot have in Anthropic Messages with thinking."""
+
 DELEGATING: Final = (1, 3)
 """Turns in which the model calls the sub-agent."""
 

@@ -143,6 +143,7 @@ class TestGemini(adapters.AdapterContract):
 class TestAnthropic(TestGemini):
     """Messages, with thinking on a budget."""
 
+    cannot = adapters.ANTHROPIC
     reasoning = True
 
     def agent(self, url: str) -> LlmAgent:

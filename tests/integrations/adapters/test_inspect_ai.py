@@ -179,7 +179,7 @@ class TestResponses(TestChat):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
-    cannot = {**adapters.ONLY_OBJECTS, "threads": THREADS}  # noqa: RUF012
+    cannot = {**adapters.ANTHROPIC, "threads": THREADS}  # noqa: RUF012
     reasoning = True
 
     def model(self, url: str) -> Model:
@@ -367,11 +367,13 @@ def test_what_messages_become() -> None:
 @pytest.mark.parametrize(
     ("fields", "needed"),
     [
-        ({}, [(), (), (), ()]),
+        ({}, [(), (-1,), (-2,), (-3,)]),
+        ({"internal": "reasoning_content"}, [(), (-1,), (-2,), (-3,)]),
+        ({"internal": {"parts": []}}, [(1,), (), (-2,), (-3,)]),
         ({"signature": "x"}, [(1,), (), (-2,), (-3,)]),
         ({"redacted": True, "signature": "rs_1"}, [(1,), (-1,), (-2,), (-3,)]),
     ],
-    ids=["plain", "signed", "named"],
+    ids=["plain", "field", "sealed", "signed", "named"],
 )
 def test_calls_stay_with_signed_reasoning_and_it_with_what_follows(fields: Any, needed: list[Any]) -> None:
     assert (

@@ -213,7 +213,7 @@ class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
     cannot: Mapping[str, str] = {
-        **adapters.ONLY_OBJECTS,
+        **adapters.ANTHROPIC,
         "stream": "streamed thinking is refused in the next request, also without Wane",
     }
     reasoning = True
@@ -406,7 +406,7 @@ def test_an_answer_is_one_message_and_the_result_of_a_malformed_call_goes_behind
 @pytest.mark.parametrize(
     ("fields", "needed"),
     [
-        ({"reasoning_content": "Hm."}, [(), (), (-2,), (-3,)]),
+        ({"reasoning_content": "Hm."}, [(), (-1,), (-2,), (-3,)]),
         ({"thinking_blocks": [ThinkingBlock(thinking="Hm.", signature="x")]}, [(1,), (), (-2,), (-3,)]),
         ({"thinking_blocks": [RedactedThinkingBlock(data="eA==")]}, [(1,), (), (-2,), (-3,)]),
         (

@@ -112,7 +112,7 @@ class TestResponses(TestChat):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
-    cannot = adapters.ONLY_OBJECTS | {"thoughtful answers": "DeepSeek demands them in Chat Completions"}
+    cannot = adapters.ANTHROPIC
     reasoning = True
     settings = {"anthropic_thinking": {"type": "enabled", "budget_tokens": 1_024}, "max_tokens": 5_000}  # noqa: RUF012
 
