@@ -13,7 +13,7 @@ from deepagents import create_deep_agent
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 
-from tests.integrations.adapters.test_guides import examples, run
+from tests.integrations.adapters.test_guides import blocks_of, run
 from wane.core import Kind
 from wane.testing import Call, Reply, Request, ScriptedServer, adapters
 
@@ -23,7 +23,7 @@ read = tool(adapters.read)
 
 def guides_class() -> Any:
     """The guide's middleware; its example has the class and goes on with a model."""
-    (example,) = examples("deep-agents.md")
+    (example,) = blocks_of("deep-agents", "python")
     return run(example.partition("agent = ")[0])["SummarizationMiddleware"]
 
 
