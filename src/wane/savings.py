@@ -19,7 +19,7 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from wane.account import NOTHING, Account
 from wane.core import Policy, chars
@@ -28,6 +28,10 @@ from wane.core.guidance import guidance
 from wane.money import dollars
 from wane.prices import Bill, CacheUse, Prices, TokenUsage, at_tier, bill_of, listed_prices, prices_of
 from wane.recall import RECALL_DESCRIPTION, RECALL_SCHEMA
+
+LEAST_SCALE: Final = 0.3
+MOST_SCALE: Final = 4.0
+"""How many of the provider's tokens one of Wane's own count can be: beyond that, a request grew by something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +85,53 @@ class Money:
         return Money(self.account + other.account, self.unevicted + other.unevicted, self.unmanaged + other.unmanaged)
 
 
+@dataclass(frozen=True, slots=True)
+class CostChange:
+    """What Wane changed of a cost, in dollars that add up as they are written.
+
+    Attributes:
+        spent: what was spent.
+        marks: what marks cost.
+        saved: what eviction saved.
+        net: both, with the words `less` or `more`; `the same` for nothing.
+        without: the cost without Wane.
+    """
+
+    spent: str
+    marks: str
+    saved: str
+    net: str
+    without: str
+
+    @classmethod
+    def of(cls, money: Money) -> CostChange:
+        """Return what Wane changed."""
+        ends = [dollars(money.account.at_least), dollars(money.unmanaged)]
+        spent, without = (float(end.removeprefix("$").replace(",", "")) for end in ends)
+        digits = max(len(end.partition(".")[2]) for end in ends)
+        saved = round(money.eviction_saved, digits)
+        net = round(without - spent, digits)
+        direction = "less" if net > 0 else "more"
+        change = f"{_with_digits(abs(net), digits)} {direction}" if net else "the same"
+        return cls(ends[0], _with_digits(saved - net, digits), _with_digits(saved, digits), change, ends[1])
+
+
+def _with_digits(amount: float, digits: int) -> str:
+    """Return dollars with so many digits after the point; nothing has two."""
+    amount = round(amount, digits)
+    sign = "-" if amount < 0 else ""
+    return f"{sign}${abs(amount):,.{digits}f}" if amount else dollars(0)
+
+
 def described_effect(money: Money) -> str:
-    """Return what Wane changed of a cost, in words; the figures add up as they are written. Empty for under a cent."""
-    marks, saved = round(money.marks_cost, 2), round(money.eviction_saved, 2)
-    net = saved - marks
-    if not marks and not saved:
+    """Return what Wane changed of a cost, in words. Empty for under a cent."""
+    if not round(money.marks_cost, 2) and not round(money.eviction_saved, 2):
         return ""
+    effect = CostChange.of(money)
+    verb = "cost" if effect.saved.startswith("-") else "saved"
     return (
-        f"about: marks cost {dollars(marks)}, eviction {'saved' if saved >= 0 else 'cost'} {dollars(abs(saved))}, "
-        f"in all {dollars(abs(net))} {'less' if net >= 0 else 'more'} than without Wane"
+        f"about: marks cost {effect.marks}, eviction {verb} {effect.saved.removeprefix('-')}, "
+        f"in all {effect.net} than without Wane"
     )
 
 
@@ -98,6 +140,24 @@ def own_overhead(*, tasks: bool = False) -> int:
     """Return the tokens that Wane's guidance and tools add to each request of a model that marks its work."""
     tools = json.dumps([DESCRIPTION, SCHEMA, RECALL_DESCRIPTION, RECALL_SCHEMA])
     return chars(guidance(Policy(), recall=True, tasks=tasks)) + chars(tools)
+
+
+class Scale:
+    """The provider's tokens for one of Wane's own count, by how much requests grew from which nothing left."""
+
+    def __init__(self) -> None:
+        self._sent = self._history = self._evicted = 0  # of the latest request with more history
+        self._reported = self._counted = 0
+
+    def take(self, sent: int, history: int, evicted: int) -> float:
+        """Take in a request with its reported tokens, and return the scale so far; 1 as long as it is unknown."""
+        counted, reported = history - self._history, sent - self._sent
+        if counted > 0:
+            if self._sent and evicted == self._evicted and LEAST_SCALE * counted <= reported <= MOST_SCALE * counted:
+                self._reported += reported
+                self._counted += counted
+            self._sent, self._history, self._evicted = sent, history, evicted
+        return self._reported / self._counted if self._counted else 1.0
 
 
 class SavingsMeter:
@@ -120,6 +180,7 @@ class SavingsMeter:
         self._whole = 0  # the same with the whole history
         self._own = 0  # tokens of it that are Wane's
         self._evicted = 0  # tokens that the previous request did not show
+        self._scale = Scale()
 
     def add(
         self,
@@ -128,6 +189,7 @@ class SavingsMeter:
         evicted: int,
         *,
         own: int = 0,
+        history: int = 0,
         replied: bool = True,
         at: datetime | None = None,
         prices: Prices | None = None,
@@ -138,8 +200,9 @@ class SavingsMeter:
         Args:
             usage: its usage, as the provider reported it; without input if it reported none.
             model: its model.
-            evicted: tokens of the history that it did not show.
+            evicted: tokens of the history that it did not show, by Wane's own count, like the next two.
             own: tokens of the history that are Wane's, evicted or not, and those of its tools and guidance.
+            history: tokens of the whole history, evicted or not; 0 if unknown: then the provider counts as Wane does.
             replied: whether the client would have made it, as it does not make further rounds for Wane's own tools.
             at: when; None for now.
             prices: those of the model, if they are known; None to look them up.
@@ -155,13 +218,14 @@ class SavingsMeter:
             self._hour = 2 * usage.cache_write_hour > usage.cache_write
         request = usage.of_request
         sent = request.input or usage.input
-        whole = sent + evicted
-        plain = max(0, whole - own)
+        ratio = self._scale.take(sent, history, evicted)
+        whole = sent + round(evicted * ratio)
+        plain = max(0, whole - round(own * ratio))
         bill = bill or bill_of(usage, model, at)
         spent = bill.cost
         served = at_tier(model, usage.tier)
         prices = prices or prices_of(served)
-        read = self._read(usage, sent, evicted)
+        read = self._read(usage, sent, evicted, whole)
         # Of a cost that is not known whole, the known part would have been otherwise.
         known = bill.at_least
         unevicted = unmanaged = known
@@ -175,7 +239,7 @@ class SavingsMeter:
             unmanaged = unevicted
             if own:
                 # What is new of Wane's own would not have been there to be paid.
-                fresh = min(plain, max(0, whole - read - (own - self._own)))
+                fresh = min(plain, max(0, whole - read - round((own - self._own) * ratio)))
                 cost_of_plain = prices.cost(self._use(plain, plain - fresh), usage.output, at=at).total
                 unmanaged = rebate * cost_of_plain + other
         if not replied:
@@ -185,7 +249,7 @@ class SavingsMeter:
         self.money += Money(Account().plus(usage, spent, at_least=known, assumed=bill.assumed), unevicted, unmanaged)
         self._sent, self._whole, self._own, self._evicted = sent, whole, own, evicted
 
-    def _read(self, usage: TokenUsage, sent: int, evicted: int) -> int:
+    def _read(self, usage: TokenUsage, sent: int, evicted: int, whole: int) -> int:
         """Return the tokens that a request with the whole history would have read from the cache."""
         if not self._caches or not usage.cache_read:
             return 0
@@ -194,7 +258,7 @@ class SavingsMeter:
         missed = 0
         if evicted == self._evicted:
             missed = max(0, min(self._sent, sent) - usage.cache_read)
-        return max(0, min(self._whole, sent + evicted) - missed)
+        return max(0, min(self._whole, whole) - missed)
 
     def _use(self, total: int, read: int) -> CacheUse:
         uncached = total - read

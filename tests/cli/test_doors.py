@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from tests.cli.test_run import Run, agent, environ, run
 from wane.money import dollars
-from wane.testing import Call, Reply, ScriptedServer
+from wane.testing import Call, Reply, Request, ScriptedServer, Usage
 
 __all__ = ["environ", "run"]  # fixtures
 
@@ -41,15 +42,26 @@ TALKING = """
 def test_every_door_tells_the_same_cost_without_wane(tmp_path: Path, environ: dict[str, str], run: Run) -> None:
     agent(tmp_path, TALKING)
     marks = Call("delimiter", {"action": "start", "name": "look", "type": "act"})
-    replies = [Reply(f"Found {number}. " + "This holds a lot of text. " * 150) for number in range(23)]
-    with ScriptedServer([Reply(calls=(marks,)), Reply("So it is."), *replies]) as server:
+    replies = iter([Reply(calls=(marks,)), Reply("So it is.")])
+    requests: list[list[str]] = [[]]
+
+    def answer(request: Request) -> Reply:
+        """Report the messages at the head of the request before as read from the cache."""
+        messages = [json.dumps(message) for message in request.body["messages"]]
+        same = [len(now) for now, before in zip(messages, requests[-1], strict=False) if now == before]
+        read, total = sum(same) // 4, sum(map(len, messages)) // 4 + 600
+        requests.append(messages)
+        reply = next(replies, Reply(f"Found {len(requests)}. " + "This holds a lot of text. " * 150))
+        return replace(reply, usage=Usage(total, 40, cache_read=read, cache_write=total - read))
+
+    with ScriptedServer(answer) as server:
         environ["ANTHROPIC_BASE_URL"] = server.url
         done = run("--budget", "9k", "--", "claude")
     assert done.returncode == 0, done.stderr
     (status,) = json.loads((tmp_path / "status.json").read_text())["sessions"]
     spent, unmanaged = status["money"]["spent"], status["money"]["unmanaged"]
     assert status["evicted"] > 1_000
-    assert unmanaged > spent + 0.05
+    assert unmanaged > spent + 0.01
     name = status["id"]
 
     def ask(*arguments: str) -> str:
@@ -60,8 +72,12 @@ def test_every_door_tells_the_same_cost_without_wane(tmp_path: Path, environ: di
     told = json.loads(ask("replay", name, "--budget", "9k", "--json"))
     assert told["lowest"]["what"] == "without Wane, estimated from the recorded calls"
     assert told["lowest"]["cost_usd"] == pytest.approx(unmanaged, abs=1e-6)
-    # In words, to the cent.
+    (compared,) = json.loads(ask("report", name, "--json"))["agents"]
+    # Rounded to the status's six digits.
+    assert compared["compared"]["without_wane_usd"] == pytest.approx(unmanaged, abs=1e-6)
     ask("view", name, "--output", "view.html")
+    assert f'"value":"{dollars(unmanaged)} → {dollars(spent)}"' in (tmp_path / "view.html").read_text()
+    # In words, to the cent.
     sentences = {
         "run": done.stderr,
         "status line": (tmp_path / "statusline.txt").read_text(),
@@ -72,6 +88,8 @@ def test_every_door_tells_the_same_cost_without_wane(tmp_path: Path, environ: di
         assert net is not None, door
         assert float(net[1]) == pytest.approx(unmanaged - spent, abs=0.011), door
     assert f"{dollars(unmanaged)} without Wane" in told["verdict"]
+    # No other figure bears that name.
+    assert set(re.findall(r"(\S+) without Wane", ask("replay", name, "--budget", "9k"))) == {dollars(unmanaged)}
 
 
 def test_what_the_shadow_says_is_what_a_replay_and_the_view_say(

@@ -23,7 +23,7 @@ from wane.lab.replaying.strategy_replay import Pricing, comparable_costs
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.report.headline import facts_of, headline_of
 from wane.lab.report.simulating import Simulated
-from wane.lab.verdict import Baseline, Baselines, savings, verdict
+from wane.lab.verdict import WITHOUT_WANE, Baseline, Baselines, savings, verdict
 from wane.money import dollars, share
 from wane.prices import CacheUse, Cost, Prices
 from wane.strategies.strategy import StrategySettings
@@ -417,7 +417,7 @@ def test_a_replay_of_what_wane_managed_says_what_it_counts_twice(studied: Studie
 def test_what_wane_managed_tells_what_marks_cost_and_eviction_saved(studied: Studied) -> None:
     material = with_usage(studied.subject.material, CallUsage(10, 500, 0, 5))
     material.session.evictions.append(RecordedEviction(20, (4, 5), 1_500, 900))
-    other = simulate_session(studied, 1_500, "none")
+    other = beside(simulate_session(studied, 1_500, "none"), material)
     money, spent = (
         money_of(material, AUTOMATIC),
         account_of(material.session, material.output_tokens, AUTOMATIC).at_least,
@@ -428,11 +428,35 @@ def test_what_wane_managed_tells_what_marks_cost_and_eviction_saved(studied: Stu
         f"Wane ran one pass, {dollars(spent)} as recorded; about: marks cost $0.00, eviction saved "
         f"{dollars(round(money.eviction_saved, 2))}, in all {dollars(round(money.saved, 2))} less than without Wane. "
     )
-    lowest = Baselines.of(material, AUTOMATIC, other.baseline).lowest()
+    baselines = Baselines.of(material, AUTOMATIC, other.baseline)
+    lowest = baselines.lowest()
     assert lowest is not None
-    assert (lowest.cost, lowest.label) == (money.unmanaged, "without Wane, estimated from the recorded calls")
+    assert (lowest.cost, lowest.label) == (pytest.approx(money.unmanaged), WITHOUT_WANE)
+    assert f"; {dollars(money.unmanaged)} {WITHOUT_WANE}; " in baselines.describe()
+    assert baselines.describe().endswith(" if nothing is evicted, with the marks, simulated")
     material.session.evictions.append(RecordedEviction(30, (6, 7), 1_500, 900))
     silent = replace(material, session=replace(material.session, calls=studied.recording.session.calls))
     assert headline_of(silent, other).text.startswith("Wane ran 2 passes; no usage with a known price was recorded. ")
     some = with_usage(material, CallUsage(10, 500, 0, 5), unreported=1)
     assert headline_of(some, other).text.startswith("Wane ran 2 passes, at least $")
+    # Of the calls that reported, the cost without Wane is estimated alike.
+    part = Baselines.of(some, AUTOMATIC, beside(other, some).baseline).lowest()
+    assert part is not None
+    calls = len(some.session.calls)
+    assert (part.label, part.share) == (WITHOUT_WANE, pytest.approx((calls - 1) / calls))
+    assert part.cost == pytest.approx(money_of(some, AUTOMATIC).unmanaged)
+
+
+def test_several_sessions_take_the_cost_without_wane_of_those_that_it_managed(studied: Studied) -> None:
+    plain = with_usage(studied.subject.material, CallUsage(10, 500, 0, 5))
+    other = beside(simulate_session(studied, 1_500, "none"), plain)
+    baseline = replace(other.baseline, totals=dearer(other.baseline.totals))
+    managed = replace(plain, session=replace(plain.session, evictions=[RecordedEviction(20, (4, 5), 1_500, 900)]))
+    both = Baselines.of(plain, AUTOMATIC, baseline) + Baselines.of(managed, AUTOMATIC, baseline)
+    spent = account_of(plain.session, plain.output_tokens, AUTOMATIC).at_least
+    unmanaged = money_of(managed, AUTOMATIC).unmanaged
+    assert unmanaged > spent
+    lowest = both.lowest()
+    assert lowest is not None
+    assert lowest.cost == pytest.approx(spent + unmanaged)
+    assert lowest.label == "as recorded, and estimated without Wane where it was at work"

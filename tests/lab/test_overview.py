@@ -46,8 +46,8 @@ from wane.lab.report.headline import headline_of
 from wane.lab.report.overview import overview_dict, write_overview
 from wane.lab.report.simulating import simulate_sessions
 from wane.lab.report.tiles import tiles_of
-from wane.money import dollars
 from wane.rewrites import Cause
+from wane.savings import CostChange
 
 __all__ = ["plain_surroundings", "run"]  # fixtures
 
@@ -666,7 +666,7 @@ def test_marks_cost_also_where_nothing_was_evicted(tmp_path: Path) -> None:
     (simulated,) = simulate_sessions(studied, 80_000)
     text = headline_of(studied[0].subject.material, simulated).text
     assert text.startswith("Wane ran no pass, ")
-    assert f"marks cost {dollars(round(money.marks_cost, 2))}, eviction saved $0.00" in text
+    assert f"marks cost {CostChange.of(money).marks}, eviction saved $0.00" in text
     cost = tiles_of(studied[0].subject.material, simulated)[0]
     assert cost.bound.endswith("Wane set nothing aside.")
 

@@ -22,7 +22,7 @@ from wane.lab.cache.paid_again import examine
 from wane.lab.counting import Material
 from wane.lab.recorded_session import RecordedSession
 from wane.lab.replay_figures import Totals
-from wane.lab.replaying.managed import money_of
+from wane.lab.replaying.managed import money_by_call
 from wane.lab.replaying.spent import RECORDED, Recorded, calls_of, unknown_prices
 from wane.lab.replaying.strategy_replay import Pricing, Replay, comparable_costs, moment
 from wane.money import dollars, share
@@ -30,6 +30,9 @@ from wane.rewrites import Cause
 
 OURS: Final = "cwl"
 """The strategy that a verdict is about."""
+
+WITHOUT_WANE: Final = "without Wane, estimated from the recorded calls"
+"""The name of what `wane.savings` estimates for sessions in which Wane was at work."""
 
 NOTABLE: Final = 0.99
 """Share of the cost below which there is a saving to speak of."""
@@ -52,12 +55,12 @@ class Baselines:
         managed: number of sessions that were recorded with Wane at work, whose recorded cost is not one without it.
         evicted: number of those of them in which it evicted anything.
         calls: number of calls that were replayed.
-        beside: dollars of the recorded usage of the calls whose cost can stand beside a simulated one.
+        beside: dollars of the recorded usage of the calls whose cost can stand beside a simulated one; without Wane, as
+            `wane.savings` estimates it, where it was at work.
         stated: the same where the client stated a cost, which then counts.
         beside_calls: their number.
         missed: dollars among them for cache misses that no strategy causes.
         unevicted_beside: dollars for these calls if nothing is evicted, simulated.
-        without: dollars without Wane of sessions in which it was at work, as `wane.savings` estimates them.
     """
 
     recorded: Recorded = field(default_factory=Recorded)
@@ -74,7 +77,6 @@ class Baselines:
     beside_calls: int = 0
     missed: float = 0.0
     unevicted_beside: float = 0.0
-    without: float = 0.0
 
     @classmethod
     def of(cls, material: Material, pricing: Pricing, unevicted: Replay) -> Baselines:
@@ -83,9 +85,14 @@ class Baselines:
         window, peak = material.session.window or pricing.prices.window, unevicted.totals.peak
         costs = comparable_costs(material, pricing)
         stated = 0.0
-        for call, cost in zip(material.session.calls, costs, strict=True):
-            if cost is not None:
-                stated += cost if call.cost is None or pricing.models is None else call.cost
+        if material.session.managed:
+            without = [money.unmanaged for money in money_by_call(material, pricing)]
+            costs = [None if cost is None else amount for cost, amount in zip(costs, without, strict=True)]
+            stated = sum(filter(None, costs))
+        else:
+            for call, cost in zip(material.session.calls, costs, strict=True):
+                if cost is not None:
+                    stated += cost if call.cost is None or pricing.models is None else call.cost
         baselines = cls(
             recorded=Recorded.of(material, pricing, unevicted.budget),
             unevicted=unevicted.totals.dollars,
@@ -98,7 +105,6 @@ class Baselines:
             beside_calls=unevicted.totals.beside_calls,
             missed=_sum_misses(material, pricing, costs),
             unevicted_beside=unevicted.totals.beside,
-            without=money_of(material, pricing).unmanaged if material.session.managed else 0.0,
         )
         if window is None or peak <= window:
             return baselines
@@ -132,20 +138,15 @@ class Baselines:
 
     def lowest(self) -> Baseline | None:
         """Return the lowest cost without Wane; None if there is none to compare with."""
-        simulated = Baseline(self.unevicted, "if nothing is evicted, simulated") if self.possible else None
-        if self.managed and self.managed == self.sessions and self.recorded.account.complete:
-            return Baseline(self.without, "without Wane, estimated from the recorded calls")
+        simulated = Baseline(self.unevicted, self._unevicted_label) if self.possible else None
         if not self.beside_calls:
             return simulated
-        if simulated and self.unevicted_beside < self.beside:
+        if simulated and self.unevicted_beside < self.beside and not self._all_managed:
             return simulated
-        # A client may state other costs than the list has: of a subscription, a region, with a gateway's fee, or for
-        # the output of an answer that broke off. No two figures may bear one name.
-        label = RECORDED if dollars(self.stated) == dollars(self.beside) else f"{RECORDED}, at list prices"
         guessed = bool(self.recorded.account.estimated)
         return Baseline(
             self.beside,
-            f"{label}, with output counted from its text" if guessed else label,
+            f"{self._beside_label}, with output counted from its text" if guessed else self._beside_label,
             # Output by a count of its text may be too high: then the cost is no bound, whatever it lacks.
             bool(self.recorded.summaries) and not guessed,
             self.missed,
@@ -154,8 +155,25 @@ class Baselines:
             guessed=guessed,
         )
 
+    @property
+    def _all_managed(self) -> bool:
+        return self.managed == self.sessions > 0
+
+    @property
+    def _unevicted_label(self) -> str:
+        return f"if nothing is evicted, {'with the marks, ' if self._all_managed else ''}simulated"
+
+    @property
+    def _beside_label(self) -> str:
+        if self._all_managed:
+            return WITHOUT_WANE
+        # A client may state other costs than the list has: of a subscription, a region, with a gateway's fee, or for
+        # the output of an answer that broke off. No two figures may bear one name.
+        label = RECORDED if dollars(self.stated) == dollars(self.beside) else f"{RECORDED}, at list prices"
+        return f"{label}, and estimated without Wane where it was at work" if self.managed else label
+
     def describe(self) -> str:
-        """Return both costs, each with what it leaves out."""
+        """Return these costs, each with what it leaves out."""
         recorded = self.recorded
         parts = []
         notes = f" ({recorded.bounds})" if recorded.bounds else ""
@@ -165,9 +183,11 @@ class Baselines:
             parts.append(f"{at_least}{dollars(recorded.paid)} {RECORDED}{with_wane}{notes}")
         else:
             parts.append(f"the recorded cost is not known{notes}")
-        simulated = "simulated without these either" if recorded.left_out else "simulated"
+        if self._all_managed and self.beside_calls:
+            parts.append(f"{self.lowest()}")
+        either = " without these either" if recorded.left_out else ""
         impossible = f", {self.impossible}" if self.impossible else ""
-        parts.append(f"{dollars(self.unevicted)} if nothing is evicted, {simulated}{impossible}")
+        parts.append(f"{dollars(self.unevicted)} {self._unevicted_label}{either}{impossible}")
         return "; ".join(parts)
 
 

@@ -18,7 +18,7 @@ from wane.proxy.sessions.managed_session import Session
 from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.wire.anthropic.anthropic_wire import AnthropicWire
 from wane.proxy.wire.wire import Round
-from wane.savings import Money, SavingsMeter, described_effect
+from wane.savings import CostChange, Money, SavingsMeter, described_effect
 
 MODEL = "claude-sonnet-4-5"
 
@@ -114,6 +114,17 @@ def test_what_wane_changed_in_words_adds_up() -> None:
     assert described_effect(money).endswith(
         "marks cost $2.21, eviction saved $0.00, in all $2.21 more than without Wane"
     )
+
+
+def test_the_figures_of_an_effect_are_those_of_other_commands_and_add_up_as_written() -> None:
+    money = Money(Account().plus(TokenUsage(1, 1), 0.4809), unevicted=0.7795, unmanaged=0.6646)
+    effect = CostChange.of(money)
+    assert (effect.spent, effect.without) == (dollars(0.4809), dollars(0.6646))
+    assert (effect.marks, effect.saved, effect.net) == ("$0.115", "$0.299", "$0.184 less")
+    dear = CostChange.of(Money(Account().plus(TokenUsage(1, 1), 12_345.4), unevicted=12_400.0, unmanaged=0.9))
+    assert (dear.spent, dear.without, dear.net) == ("$12,345", "$0.90", "$12,344.10 more")
+    same = CostChange.of(Money(Account().plus(TokenUsage(1, 1), 2.0), unevicted=2.0, unmanaged=2.0))
+    assert (same.marks, same.saved, same.net) == ("$0.00", "$0.00", "the same")
 
 
 @pytest.mark.parametrize(("usage", "model"), [(TokenUsage(1_000, 10), "no-such-model"), (NO_USAGE, MODEL)])

@@ -93,7 +93,9 @@ def line_of(session: Mapping[str, Any]) -> str:
     if session["evicted"]:
         parts.append(f"{short(session['evicted'])} evicted")
     if money := session["money"]:
-        spent, saved = _format_spending(money, session["assumed"]), money["unmanaged"] - money["spent"]
+        spent = _format_spending(money, session["assumed"])
+        # As the page does, so that the figures of both are the same.
+        saved = round(money["unmanaged"], 2) - round(money["spent"], 2)
         if saved >= 0.005:
             spent += f", about ${saved:.2f} less than without Wane"
         parts.append(spent)

@@ -19,7 +19,7 @@ from wane.lab.readers.gathering import Unread
 from wane.lab.readers.reading import briefly
 from wane.prices import list_version
 
-FORM: Final = 10
+FORM: Final = 11
 """Raise it when the figures of a file change their meaning or form, so that older ones are not taken for them."""
 
 Progress = Callable[[int, int], None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wane.core import OWN_TOOLS, Kind
+from wane.core import OWN_TOOLS, Kind, chars
 from wane.lab.counting import Material
 from wane.lab.recorded_session import ModelCall
 from wane.lab.replaying.spent import is_open_ended
@@ -13,17 +13,25 @@ from wane.savings import Money, SavingsMeter, own_overhead
 
 def money_of(material: Material, pricing: Pricing) -> Money:
     """Return what a session's calls cost, and what they would have cost with nothing evicted, and without Wane."""
-    session, meter = material.session, SavingsMeter()
+    return sum(money_by_call(material, pricing), Money())
+
+
+def money_by_call(material: Material, pricing: Pricing) -> list[Money]:
+    """Return the same of each call of a session; nothing for a call that counts elsewhere."""
+    session, meter, by_call = material.session, SavingsMeter(), list[Money]()
     wanes = _of_own_tools(material)
     evictions = sorted((one for one in session.evictions if not one.client), key=lambda one: one.position)
     own = own_overhead() if any(wanes) else 0
-    evicted = seen = answered = taken = 0
+    # As the session counted when it ran: the meter takes the provider's tokens from the reports.
+    counts = [part.tokens(chars) for part in session.parts]
+    evicted = seen = answered = taken = history = 0
     for call in session.calls:
         for index in range(seen, call.first):
-            own += material.items[index].tokens if wanes[index] else 0
+            own += counts[index] if wanes[index] else 0
+            history += counts[index]
         seen = call.first
         while taken < len(evictions) and evictions[taken].position <= call.first:
-            evicted += sum(material.items[index].tokens for index in evictions[taken].removed)
+            evicted += sum(counts[index] for index in evictions[taken].removed)
             taken += 1
         # A round that follows nothing but results of Wane's own tools is one that the client would not have made.
         replied = not call.further and (answered == call.first or not all(wanes[answered : call.first]))
@@ -34,11 +42,11 @@ def money_of(material: Material, pricing: Pricing) -> Money:
         reported = call.usage is not None and call.usage.output is not None
         whole = call.cost is not None or (reported and not is_open_ended(call))
         bill = None if cost is None else Bill(cost, whole, call.assumed)
-        meter.add(usage, model, evicted, own=own, replied=replied, at=at, prices=prices, bill=bill)
-        if call.inherited:
-            meter.money = Money()
+        meter.money = Money()
+        meter.add(usage, model, evicted, own=own, history=history, replied=replied, at=at, prices=prices, bill=bill)
+        by_call.append(Money() if call.inherited else meter.money)
         answered = call.stop
-    return meter.money
+    return by_call
 
 
 def _of_own_tools(material: Material) -> list[bool]:

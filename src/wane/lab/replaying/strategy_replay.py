@@ -358,11 +358,11 @@ def comparable_costs(material: Material, pricing: Pricing) -> list[float | None]
     """Return, by model call, the cost of its recorded usage, where a simulated cost can stand beside it.
 
     It is by the price list, as the simulated one is, and None where the two would not be alike: a call that counts
-    elsewhere, without usage or without a price; a session in which Wane was at work; and one that recorded nothing of
-    the cache, which the simulation has.
+    elsewhere, without usage or without a price; and a session that recorded nothing of the cache, which the simulation
+    has.
     """
     session = material.session
-    if session.managed or not _shows_cache(session, pricing):
+    if not _shows_cache(session, pricing):
         return [None] * len(session.calls)
     costs = []
     for call, output in zip(session.calls, material.output_tokens, strict=True):

@@ -23,9 +23,15 @@ from wane.lab.sweep import Sweep
 from wane.lab.tuning import Tuning
 from wane.lab.verdict import NOTABLE, OURS, Baselines, amounts, capital, prices_used, savings, with_room
 from wane.money import dollars, share
+from wane.savings import CostChange
 from wane.words import name_strategy
 
 UNKNOWN: Final = "not known"
+
+_FETCHED_TOO: Final = (
+    "Calls that fetched content again count on both sides, though most would not have been made without Wane: the "
+    "saving is at most that."
+)
 
 Line = tuple[str, str, bool]
 """A label, its figure, and whether it is the sum of the lines above."""
@@ -204,20 +210,16 @@ def _managed_cost(material: Material, pricing: Pricing) -> Tile:
     ran = f"Wane set something aside {_times(passes)}." if passes else "Wane set nothing aside."
     if not account.known:
         return Tile(what, UNKNOWN, "", "", f"No call with a known price was recorded. {ran}", ())
-    marks, saved = round(money.marks_cost, 2), round(money.eviction_saved, 2)
-    net = saved - marks
     bound = "" if account.complete else "≥"
+    effect = CostChange.of(money)
     lines: tuple[Line, ...] = (
-        ("spent, as recorded", dollars(account.at_least), False),
-        ("marks, recalled content and Wane's tools cost", dollars(marks), False),
-        ("eviction saved", dollars(saved), False),
-        ("without Wane, estimated", dollars(account.at_least + net), True),
+        ("spent, as recorded", effect.spent, False),
+        ("marks, recalled content and Wane's tools cost", effect.marks, False),
+        ("eviction saved", effect.saved, False),
+        ("without Wane, estimated", effect.without, True),
     )
-    change = "the same"
-    if net:
-        change = f"{dollars(abs(net))} {'less' if net > 0 else 'more'}"
-    value = f"{dollars(account.at_least + net)} → {bound}{dollars(account.at_least)}"
-    return Tile(what, value, "", change, f"Estimated from the recorded calls. {ran}", lines)
+    value = f"{effect.without} → {bound}{effect.spent}"
+    return Tile(what, value, "", effect.net, f"Estimated from the recorded calls. {ran}", lines, (_FETCHED_TOO,))
 
 
 def _in_view(loss: LossTotals) -> Tile:

@@ -457,7 +457,8 @@ class Session:
         own = self.engine.own
         if self._settings.delimits:
             own += own_overhead(tasks=self._settings.tasks)
-        self.costs.add(usage, model, self.engine.evicted, own=own, replied=replied, bill=bill)
+        engine = self.engine
+        self.costs.add(usage, model, engine.evicted, own=own, history=engine.history, replied=replied, bill=bill)
 
     def _follow_note(self, note: NoteRecord) -> None:
         if note.topic == CLIENT_NOTE:

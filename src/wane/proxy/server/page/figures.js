@@ -13,8 +13,8 @@ const cent = (amount) => Math.round(100 * amount) / 100;
 
 // What Wane changed of a cost, as an estimate: marks cost, eviction saved, and both. Cents are rounded first, so that they add up.
 function effect(money) {
-  const marks = cent(money.unevicted - money.unmanaged), saved = cent(money.unevicted - money.spent);
-  return { spent: cent(money.spent), marks, saved, net: cent(saved - marks), without: cent(cent(money.spent) + saved - marks) };
+  const spent = cent(money.spent), without = cent(money.unmanaged), saved = cent(money.unevicted - money.spent), net = cent(without - spent);
+  return { spent, marks: cent(saved - net), saved, net, without };
 }
 
 // The same of several sessions: the sum of what stands on their cards.
