@@ -191,9 +191,13 @@ def head_stays(life: Life, sight: Sight) -> bool:
 
 
 def only_the_latest_results(life: Life, sight: Sight) -> bool:
-    """Older results than the latest ten are shown only if they are short, or the model has not seen them."""
+    """Older results than the latest ten are shown only if they are short, or the model has not seen them.
+
+    What a person said (R21) and what loaded a tool (R15) stays.
+    """
     results = [index for index in range(sight.known) if life.items[index].kind is Kind.RESULT]
     left = set(results[:-10]) & unchanged_items(sight.view) - tail_of(life.items[: sight.known])
+    left = {index for index in left if not (life.items[index].person or life.items[index].loads)}
     return all(life.items[index].tokens <= chars(write_mask(1)) for index in left)
 
 
@@ -265,7 +269,7 @@ def budget_held_beside_a_summary(life: Life, sight: Sight) -> bool:
     """
     if not over(life, sight) or _waits(life, sight):
         return True
-    must = tail_of(life.items[: sight.known]) | _system(life, sight) | set(_after(life, sight))
+    must = tail_of(life.items[: sight.known]) | _system(life, sight) | set(_after(life, sight)) | _loading(life, sight)
     if life.name == "acon":
         must |= _question(life, sight)
     least = [slot for slot in sight.view if isinstance(slot, Substitute) or slot in must]
