@@ -158,11 +158,22 @@ def test_without_cache_reads_it_is_not_known(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["doctor", "view", "replay", "sweep", "tune"])
-def test_without_sessions_here_it_says_how_to_name_one(run: Run, command: str) -> None:
+def test_without_sessions_here_it_says_what_to_do(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
     done = run(command)
     assert done.code == 2
     assert "no agent has a session of" in done.err
-    assert "wane sessions --all" in done.err
+    assert "wane demo" in done.err
+    folder = tmp_path / "agent" / "sessions" / "--elsewhere--"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    elsewhere = write_session(folder / "2026-01-02T03-04-05-000Z_5a3eb0c1.jsonl")
+    listed = json.loads(run("sessions", "--all", "--json").out)
+    (session,) = [entry for entry in listed if entry["path"] == str(elsewhere)]
+    done = run(command)
+    assert done.code == 2
+    assert f"The newest is {session['id']}; wane sessions --all lists them all" in done.err
 
 
 @pytest.mark.parametrize("command", ["view", "replay", "doctor"])

@@ -115,6 +115,38 @@ class TestOtherAgents:
         assert re.search(r" [█#] +\d+ B", small), small
         assert "1 session without a cost: not read yet, or no call recorded; wane report reads all" in out
 
+    def test_branches_of_one_title_say_where_they_part(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+        folder = tmp_path / "claude" / "projects" / "p"
+        folder.mkdir(parents=True)
+
+        def write(name: str, *turns: str) -> None:
+            lines: list[dict[str, object]] = []
+            for number, text in enumerate(turns):
+                said = {"type": "user", "uuid": f"{name}u{number}", "message": {"role": "user", "content": text}}
+                message = {"id": f"{name}m{number}", "role": "assistant", "model": "claude-sonnet-4-5"}
+                usage = {"input_tokens": 100, "output_tokens": 4}
+                reply = {"type": "assistant", "uuid": f"{name}a{number}", "parentUuid": f"{name}u{number}"}
+                content = [{"type": "text", "text": "Done."}]
+                lines += [said, reply | {"message": {**message, "usage": usage, "content": content}}]
+            chained = zip(lines, [None, *(line["uuid"] for line in lines)], strict=False)
+            rows = [{"sessionId": name, **line, "parentUuid": parent} for line, parent in chained]
+            (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+        write("aaaa0001", "fix the login", "run the tests", "use bcrypt")
+        write("bbbb0002", "fix the login", "run the tests", "use argon2 instead")
+        write("cccc0003", "fix the login", "run the tests")
+        write("dddd0004", "another task")
+        lines = run("sessions", "--all").out.splitlines()
+        heads = [(at, line.split(" ")[0]) for at, line in enumerate(lines) if line.startswith(("aaaa", "bbbb", "cccc"))]
+        below = {name: lines[at + 2].strip() for at, name in heads}
+        assert below["aaaa0001"] == "from your message 3 on: use bcrypt"
+        assert below["bbbb0002"] == "from your message 3 on: use argon2 instead"
+        assert below["cccc0003"] == "ends after 2 messages of yours, where the others of this title go on"
+        assert sum("from your message" in line or "ends after" in line for line in lines) == 3
+
     def test_an_id_or_its_beginning_is_enough_for_the_commands_that_take_a_session(
         self, run: Run, session_path: Path, rollout: Path
     ) -> None:

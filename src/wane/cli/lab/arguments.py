@@ -94,13 +94,26 @@ def sessions_here(cwd: Path) -> Iterator[tuple[str, str]]:
     from wane.lab.discover import FoundSession, find_sessions, look_into
 
     own: list[SessionInfo | FoundSession] = [*SessionStore(default_root(os.environ)).sessions(cwd)]
-    found = False
-    for entry in sorted([*own, *find_sessions(os.environ, Path.home())], key=lambda it: it.modified, reverse=True):
+    others = find_sessions(os.environ, Path.home())
+    entries: list[SessionInfo | FoundSession] = [*own, *others]
+    is_empty = True
+    for entry in sorted(entries, key=lambda session: session.modified, reverse=True):
         if not isinstance(entry, FoundSession) or look_into(entry).cwd == str(cwd):
-            found = True
+            is_empty = False
             yield str(entry.path), entry.id
-    if not found:
-        raise InputError(f"no agent has a session of {cwd}; name sessions, as wane sessions --all lists them")
+    if is_empty:
+        elsewhere: list[SessionInfo | FoundSession] = [*SessionStore(default_root(os.environ)).sessions(), *others]
+        newest = max(elsewhere, key=lambda session: session.modified, default=None)
+        if newest is None:
+            raise InputError(
+                f"no agent has a session of {cwd}, nor of another directory; work with one, as wane run claude, or "
+                "see wane demo"
+            )
+        where = look_into(newest).cwd if isinstance(newest, FoundSession) else newest.cwd
+        raise InputError(
+            f"no agent has a session of {cwd}; name one of another directory. The newest is {newest.id}"
+            f"{f', of {where}' if where else ''}; wane sessions --all lists them all"
+        )
 
 
 def newest_here() -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli import failure
+from wane.cli.sessions.branches import describe_partings
 from wane.cli.terminal.text import is_unicode
 from wane.cli.top_commands import SessionsOptions
 from wane.journal import SessionInfo, SessionStore, default_root
@@ -207,9 +208,11 @@ def _print_table(infos: Sequence[SessionInfo]) -> None:
     from wane.cli.terminal.text import human_bytes, local_time, plain_console, printable
 
     table = plain_table("id", "last written", ">messages", ">size", "*title")
-    for depth, info in islice(below_their_parents(infos), MOST_ROWS):
+    rows = list(islice(below_their_parents(infos), MOST_ROWS))
+    partings = describe_partings((info.path, info.title, info.size) for _, info in rows)
+    for depth, info in rows:
         title = Text(printable(info.title or ""))
-        for text, style in _remarks(info, depth):
+        for text, style in _remarks(info, depth, partings):
             title.append(f"\n{printable(text)}", style=style)
         name, written = "  " * depth + short_id(info.id), local_time(info.modified)
         table.add_row(name, written, f"{info.messages:,}", human_bytes(info.size), title)
@@ -217,8 +220,13 @@ def _print_table(infos: Sequence[SessionInfo]) -> None:
     _print_left_out(len(infos))
 
 
-def _remarks(info: SessionInfo, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield what is said of a session below its title: who recorded it, and what is wrong with it; with styles."""
+def _remarks(info: SessionInfo, depth: int, partings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield what is said of a session below its title, with styles.
+
+    That is where it parts from others of its title, who recorded it, and what is wrong with it.
+    """
+    if (parting := partings.get(str(info.path))) is not None:
+        yield parting, "dim"
     if (recorder := describe_recorder(info.id, info.format)) is not None:
         yield recorder + (", a sub-agent of an unknown session" if info.parent and not depth else ""), "dim"
     if info.problem is not None:
@@ -258,6 +266,7 @@ def _print_own(infos: Sequence[SessionInfo], figures: Mapping[str, Sums]) -> Non
 
     _print_line((f"Wane: {count_noun(len(infos), 'session')}", "bold"))
     rows = list(islice(below_their_parents(infos), MOST_ROWS))
+    partings = describe_partings((info.path, info.title, info.size) for _, info in rows)
     largest = max(info.size for info in infos)
     wide = max(2 * depth + len(short_id(info.id)) for depth, info in rows)
     for depth, info in rows:
@@ -266,7 +275,7 @@ def _print_own(infos: Sequence[SessionInfo], figures: Mapping[str, Sums]) -> Non
         _print_line(f"{name:<{wide}}", (_outline(info.modified, info.size, largest, known, cwd), "dim"))
         if info.title:
             _print_line(f"  {printable(info.title)}")
-        for text, style in _remarks(info, depth):
+        for text, style in _remarks(info, depth, partings):
             _print_line((f"  {printable(text)}", style))
     _print_left_out(len(infos))
 
@@ -284,6 +293,8 @@ def _print_others(files: Sequence[FoundSession], figures: Mapping[str, Sums]) ->
         _print_line("")
         _print_line((f"{AGENTS[agent]}: {count_noun(len(of_agent), 'session')}", "bold"))
         wide = max(len(short) for _, short in of_agent[:SHOWN])
+        titled = [(file.path, look_into(file).title, file.size) for file, _ in of_agent[:SHOWN]]
+        partings = describe_partings(titled)
         for file, short in of_agent[:SHOWN]:
             head = look_into(file)
             known = figures.get(str(file.path))
@@ -292,6 +303,8 @@ def _print_others(files: Sequence[FoundSession], figures: Mapping[str, Sums]) ->
             _print_line(f"{printable(short):<{wide}}", (about, "dim"))
             if head.title:
                 _print_line(f"  {printable(head.title)}")
+            if parting := partings.get(str(file.path)):
+                _print_line((f"  {printable(parting)}", "dim"))
             if head.parent:
                 _print_line((f"  a sub-agent of {printable(head.parent)}", "dim"))
             if head.problem:
