@@ -200,6 +200,11 @@ class CauseTotals:
         """All tokens that they paid again."""
         return sum(self.certainty.values())
 
+    @property
+    def weight(self) -> tuple[float, int]:
+        """By what causes are ordered: dollars as far as they are known, then tokens."""
+        return self.dollars, self.tokens
+
     def add(self, certainty: Certainty, tokens: int, dollars: float | None) -> None:
         """Count one more request; its dollars are None if its price is unknown."""
         self.requests += 1

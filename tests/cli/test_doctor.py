@@ -18,6 +18,7 @@ from tests.cli.test_lab import pi_lines
 from tests.lab.browser import Browser, needs_chromium
 from tests.lab.readers.writing import write_lines
 from tests.lab.test_report import Page
+from wane.rewrites import CauseTotals, Certainty
 from wane.testing import Reply, ScriptedServer, Usage
 
 if TYPE_CHECKING:
@@ -100,6 +101,17 @@ def test_a_share_and_a_sum_name_what_they_are_of(run: Run, tmp_path: Path, monke
     assert (data["total"]["cost"], data["total"]["priced_tokens"]) == (said[0], first["tokens"])
     assert {it["cause"]: it["cost"] for it in data["causes"]}["compaction"] == ""
     assert sorted(bool(it["cost"]) for it in data["sessions"]) == [False, True]
+
+
+def test_causes_come_in_order_of_their_dollars_and_without_prices_of_their_tokens() -> None:
+    dear, large = CauseTotals(), CauseTotals()
+    dear.add(Certainty.INFERRED, 10, 2.0)
+    large.add(Certainty.INFERRED, 1_000, 0.5)
+    assert max(dear, large, key=lambda totals: totals.weight) is dear
+    few, more = CauseTotals(), CauseTotals()
+    few.add(Certainty.INFERRED, 10, None)
+    more.add(Certainty.INFERRED, 1_000, None)
+    assert max(few, more, key=lambda totals: totals.weight) is more
 
 
 def test_the_page_can_be_shared_without_titles(run: Run, tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ LIVE = files("wane.proxy.server") / "page" / "page.css"
 
 THEMES = {"light": r":root \{(.*?)\n\}", "dark": r':root\[data-theme="dark"\] \{(.*?)\}'}
 MEANINGS = {
-    "report": (REPORT, ("wane", "recorded", "reading", "work", "outside", "ink")),
-    "live": (LIVE, ("wane", "history-line", "yours", "notice", "reading", "work", "outside", "other", "ink")),
+    "report": (REPORT, ("wane", "recorded", "reading", "work", "task", "outside", "ink")),
+    "live": (LIVE, ("wane", "history-line", "live", "notice", "reading", "work", "task", "outside", "other", "ink")),
 }
-"""What stands side by side in the charts of a page; `ink` has a person's messages on the one, tasks on both."""
+"""What stands side by side in the charts of a page; a person's messages have the ink."""
 
 
 def colours(css: str, theme: str) -> dict[str, str]:

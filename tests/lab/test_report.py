@@ -397,6 +397,7 @@ def test_a_view_shows_what_was_recorded(tmp_path: Path) -> None:
     write_view(tmp_path / "v.html", [recorded_material()])
     data = Page(tmp_path / "v.html").data
     (made,) = data["sessions"][0]["runs"]
+    assert not data["sessions"][0]["managed"]
     assert made["sizes"][0] == 155, "as it was reported"
     assert made["reported"][:2] == [1, 0]
     (change,) = made["changes"]
@@ -417,6 +418,7 @@ def test_a_journal_tells_its_passes_by_level(run: Run, tmp_path: Path) -> None:
     assert ["Budget auto", "80,000 tokens, the default"] in data["facts"]
     made, other = data["sessions"][0]["runs"]
     assert (made["name"], other["name"]) == ("recorded", "none"), "what it would have cost without"
+    assert data["sessions"][0]["managed"], "what was recorded is Wane's, and is drawn so"
     assert [page_change["call"] for page_change in made["changes"]] == [2]
     assert made["budget"] == 700
     assert ["Budget", "700 tokens"] in data["facts"]
@@ -556,6 +558,24 @@ def test_notices_are_told_and_what_holds_a_view_that_is_over_its_budget(browser:
     assert browser.text(".kind-n") == "notice"
     held = "user turns 1,900, opening notices 300, system prompt and tools 150."
     assert browser.text(".status .over") == f"350 over the budget. It held: {held}"
+
+
+@needs_chromium
+def test_what_wane_managed_is_a_line_over_the_area_of_the_whole_history(
+    run: Run, browser: Browser, tmp_path: Path
+) -> None:
+    for name, pages in (("managed", begin(tmp_path, HISTORY)), ("recorded", None)):
+        file = tmp_path / f"{name}.html"
+        if pages is None:
+            write_view(file, [recorded_material()])
+        else:
+            run("view", pages, "--output", file)
+        browser.look(1280, 900)
+        browser.open(file)
+        areas = browser.run("[...document.querySelectorAll('#views .plot svg path')].map(it => it.className.baseVal)")
+        assert ("historyarea" in areas, "recordedarea" in areas) == (name == "managed", name == "recorded")
+        stroke = browser.run("document.querySelector('#views [data-strategy=recorded].series').style.stroke")
+        assert stroke == ("var(--s-cwl)" if name == "managed" else "var(--s-recorded)")
 
 
 @needs_chromium

@@ -173,7 +173,7 @@ def _read_lines(examinations: Sequence[Examination], gathered: Gathered) -> list
 
 
 def _print_causes(totals: Mapping[Cause, CauseTotals]) -> None:
-    largest_first = sorted(totals.items(), key=lambda entry: -entry[1].tokens)
+    largest_first = sorted(totals.items(), key=lambda entry: entry[1].weight, reverse=True)
     everything = sum(total.tokens for total in totals.values())
     rows: list[list[str]] = []
     for cause, total in largest_first:

@@ -33,9 +33,9 @@ def write_doctor_report(path: str | Path, examinations: Sequence[Examination], *
     priced = [rewrite for rewrite in rewrites if rewrite.dollars is not None]
     causes = []
     totals = totals_by_cause(rewrites)
-    for cause, total in sorted(totals.items(), key=lambda entry: -entry[1].tokens):
+    for cause, total in sorted(totals.items(), key=lambda entry: entry[1].weight, reverse=True):
         row = {"cause": cause, "label": cause.label, "hint": cause.hint, "times": total.requests}
-        causes.append({**row, "tokens": total.tokens, "cost": say_cost({cause: total})})
+        causes.append({**row, "tokens": total.tokens, "dollars": total.dollars, "cost": say_cost({cause: total})})
     certainty: Counter[str] = Counter()
     for rewrite in rewrites:
         certainty[rewrite.explanation.certainty] += rewrite.tokens

@@ -198,7 +198,7 @@ def view_page(
                 "tight": simulation.tight,
             }
         data = session_of(material, outline, runs, texts, annotate)
-        page.add(data | {"facts": facts_of(material)} | told, texts, SIZE_LIMIT)
+        page.add(data | {"managed": session.managed, "facts": facts_of(material)} | told, texts, SIZE_LIMIT)
     first = materials[0].session
     title = Texts().private(first.title) or first.name
     page.data |= {"title": title if contents else "A session", "facts": list(facts), "budget": None}

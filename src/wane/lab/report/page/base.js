@@ -39,6 +39,7 @@ const VARIANTS = { streaming: "truncate", mask: "clear-tools", memgpt: "compact"
 Object.assign(AKIN, VARIANTS);
 
 function look(name) {
+  if (name === "recorded" && isManaged()) return { stroke: "var(--s-cwl)", dash: "" };
   const akin = AKIN[name] || (OWN.includes(name) ? name : "none");
   const dash = PEERS.includes(name) ? DASHES[1 + (PEERS.indexOf(name) % 3)] : VARIANTS[name] ? DASHES[1 + (Object.keys(VARIANTS).indexOf(name) % 3)] : name === "none" ? DASHES[2] : "";
   return { stroke: `var(--s-${akin})`, dash };

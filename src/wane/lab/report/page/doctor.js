@@ -1,6 +1,7 @@
 // Where the provider's cache broke: three figures, the causes, and the calls of each session in time.
 
-const FILLS = ["var(--loss)", "var(--b)", "var(--d)", "var(--e)", "var(--c)", "var(--f)"];
+// The colour of what was paid again is none of them.
+const FILLS = ["var(--d)", "var(--b)", "var(--c)", "var(--reading)", "var(--task)", "var(--f)"];
 // A shape for each cause, so that it can be told without its colour: around 0, 10 wide.
 const SHAPES = ["M0 -5.5L5.5 5H-5.5z", "M-4.5 -4.5h9v9h-9z", "M0 -6L6 0L0 6L-6 0z", "M0 -5a5 5 0 1 0 .01 0z", "M0 5.5L5.5 -5H-5.5z", "M-1.8 -5.5h3.6v3.7h3.7v3.6h-3.7v3.7h-3.6v-3.7h-3.7v-3.6h3.7z"];
 const causeAt = new Map(data.causes.map((it, at) => [it.cause, at]));
@@ -14,6 +15,10 @@ const labelOf = (cause) => data.causes[causeAt.get(cause)].label;
 const shapeMark = (cause) => svg("svg", { width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" }, markOf(cause));
 const UNKNOWN = "not known";
 const dollarsOf = (it) => it.cost || UNKNOWN;
+// Causes are compared by their dollars or, where no price is known, by their tokens.
+const inDollars = data.total.priced > 0;
+const weightOf = (it) => (inDollars ? it.dollars : it.tokens);
+const weight = data.causes.reduce((sum, it) => sum + weightOf(it), 0);
 const share = (some, all) => (all ? `${Math.min(some === all ? 100 : 99, Math.round((100 * some) / all))}%` : "0%");
 
 function heading() {
@@ -32,18 +37,18 @@ function heading() {
         h("p", { class: "small" }, "What a call wrote into the cache or read in full although the call before had put it there, less what reading it would have cost. After a compaction this is at most so: its summary is new.")] }),
     tile({ id: "times", what: "Calls at which it broke", value: [n0(times), h("small", {}, ` of ${n0(compared)}`)], then: share(times, compared), bound: data.total.without ? `${many(data.total.without, "call")} recorded no usage.` : "Of the calls that could be compared with the one before.",
       how: h("p", { class: "small" }, `A call counts if more than ${n0(data.smallest)} tokens that the call before had left in the cache were not read from it.`) }),
-    tile({ id: "worst", what: "The largest cause", value: worst ? share(worst.tokens, tokens) : "none", then: worst ? worst.label : "", bound: worst ? marked(worst.hint) : "Nothing was paid again.",
-      how: h("p", { class: "small" }, `Share of the tokens that were paid again. How causes are known: ${Object.entries(data.certainty).map(([name, count]) => `${share(count, tokens)} ${name}`).join(", ") || "none"}.`) }),
+    tile({ id: "worst", what: "The largest cause", value: worst ? share(weightOf(worst), weight) : "none", then: worst ? worst.label : "", bound: worst ? marked(worst.hint) : "Nothing was paid again.",
+      how: h("p", { class: "small" }, `Share of the ${inDollars ? "dollars, where they are known" : "tokens that were paid again"}. How causes are known, by tokens: ${Object.entries(data.certainty).map(([name, count]) => `${share(count, tokens)} ${name}`).join(", ") || "none"}.`) }),
   ].flat()));
 }
 
 function causes() {
   if (!data.causes.length) return;
-  const most = Math.max(...data.causes.map((it) => it.tokens));
-  const body = section("causes", "Why, and what to do", "The largest first. Colour and shape are those of the timelines below.");
+  const most = Math.max(...data.causes.map(weightOf)) || 1;
+  const body = section("causes", "Why, and what to do", `The ${inDollars ? "dearest" : "largest"} first. Colour and shape are those of the timelines below.`);
   body.append(h("ol", { class: "causes" }, data.causes.map((it) => h("li", {},
     h("span", {}, shapeMark(it.cause), " ", h("b", {}, it.label), h("span", { class: "small" }, ` ${many(it.times, "time")}, ${short(it.tokens)} tokens`)), h("span", { class: "dollars" }, dollarsOf(it)),
-    h("span", { class: "lane" }, styled(h("i", {}), { width: `${(100 * it.tokens) / most}%`, background: fillOf(it.cause) })),
+    h("span", { class: "lane" }, styled(h("i", {}), { width: `${(100 * weightOf(it)) / most}%`, background: fillOf(it.cause) })),
     h("span", { class: "small" }, marked(it.hint))))));
 }
 
@@ -58,7 +63,7 @@ function timeline(it) {
   const draw = () => {
     const width = box.clientWidth;
     if (!width) return;
-    const narrow = width < 500, left = 44, right = 10, top = 22, tall = narrow ? 120 : 140, bottom = top + tall, count = it.input.length;
+    const narrow = width < 500, left = 44, right = 10, top = 28, tall = narrow ? 120 : 140, bottom = top + tall, count = it.input.length;
     const most = Math.max(1, ...it.input) * 1.05, x = scale(0, Math.max(1, count), left, width - right), y = scale(0, most, bottom, top);
     const step = (values) => values.map((value, at) => `${at ? "" : `M${x(0).toFixed(1)} ${bottom}`}V${y(value).toFixed(1)}H${x(at + 1).toFixed(1)}`).join("") + `V${bottom}Z`;
     const wide = Math.max(2.5, Math.min(9, x(1) - x(0)));
@@ -69,7 +74,7 @@ function timeline(it) {
     const shapes = broken.map((one) => {
       row = place(one) - before < 11 ? 1 - row : 0;
       before = place(one);
-      return markOf(one.cause, { transform: `translate(${place(one).toFixed(1)},${row ? 5 : 14}) scale(0.9)` });
+      return markOf(one.cause, { transform: `translate(${place(one).toFixed(1)},${row ? 11 : 20}) scale(0.9)` });
     });
     box.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${bottom + 24}`, height: bottom + 24, "aria-hidden": "true" }, patterns(`t${it.number}`),
       ticks(0, most, 3).map((value) => [svg("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }), svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, short(value))]),

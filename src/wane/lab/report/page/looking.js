@@ -1,7 +1,13 @@
 // What is looked at, and the session and run that it is of.
 
 // Beside a recorded session, what was simulated is named by what it stands for.
-const shown = (name) => (data.report === "view" && name === "cwl" ? "with Wane" : WORDS.strategies[name] || name);
+const shown = (name) => {
+  if (data.report === "view" && name === "cwl") return "with Wane";
+  return isManaged() && name === "recorded" ? "with Wane, as recorded" : WORDS.strategies[name] || name;
+};
+// Whether Wane was at work when the session was recorded; then what was recorded is Wane's, and the whole history stands beside it.
+const isManaged = () => Boolean(data.report === "view" && data.sessions[app.session]?.managed);
+const withoutWane = () => (isManaged() ? "none" : "recorded");
 
 // With many strategies, the lines of these are shown at first.
 const FIRST = ["none", "compact", "cwl"];

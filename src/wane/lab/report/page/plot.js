@@ -6,34 +6,37 @@ function logarithmic(low, high, from, to) {
   return (value) => linear(Math.log(value));
 }
 
-function logTicks(low, high) {
+function logTicks(low, high, factors = [1, 2, 5]) {
   const found = [];
   for (let power = 10 ** Math.floor(Math.log10(low)); power <= high; power *= 10) {
-    for (const factor of [1, 2, 5]) if (power * factor >= low && power * factor <= high) found.push(power * factor);
+    for (const factor of factors) if (power * factor >= low && power * factor <= high) found.push(power * factor);
   }
-  return found;
+  // Where a few values would be all, more stand between them.
+  return found.length < 4 && factors.length < 4 ? logTicks(low, high, [1, 1.5, 2, 3, 5, 7]) : found;
 }
 
 // Puts texts next to points where no other text, point or line stands; those without room are left out. Lines are lists of
 // points; a text stands between the x of `from` and `to`, and below the y of `above`.
 function labeller(points, lines, { from, to, above }) {
-  const taken = points.map(([x, y]) => [x - 6, y - 6, x + 6, y + 6]);
+  const taken = points.map(([x, y]) => [x - 6, y - 6, x + 6, y + 6]), crossed = [];
   for (const line of lines) {
     for (let at = 1; at < line.length; at++) {
       const [[x0, y0], [x1, y1]] = [line[at - 1], line[at]], steps = Math.ceil(Math.hypot(x1 - x0, y1 - y0) / 4);
       for (let step = 0; step <= steps; step++) {
         const x = x0 + ((x1 - x0) * step) / (steps || 1), y = y0 + ((y1 - y0) * step) / (steps || 1);
-        taken.push([x - 1, y - 1, x + 1, y + 1]);
+        crossed.push([x - 1, y - 1, x + 1, y + 1]);
       }
     }
   }
-  return (text, x, y) => {
+  const meets = (boxes, box) => boxes.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]);
+  // Over a line if it must stand.
+  return (text, x, y, must) => {
     const wide = text.length * 6.6, side = wide / 2 + 11;
     const places = [[0, 20], [0, -13], [side, 4], [-side, 4], [side, 17], [-side, 17], [side, -9], [-side, -9]];
-    for (const [dx, dy] of places) {
+    for (const lines of must ? [crossed, []] : [crossed]) for (const [dx, dy] of places) {
       const box = [x + dx - wide / 2, y + dy - 10, x + dx + wide / 2, y + dy + 3];
       if (box[0] < from || box[2] > to || box[1] < above) continue;
-      if (taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3])) continue;
+      if (meets(taken, box) || meets(lines, box)) continue;
       taken.push(box);
       return svg("text", { x: x + dx, y: y + dy, class: "pointlabel", "text-anchor": "middle" }, text);
     }
@@ -72,9 +75,9 @@ function sharpen(canvas, width, height) {
   return context;
 }
 
-// What was recorded is an area, in charts and here, so that it can be told from a line without colour.
+// What was or would be without Wane is an area, in charts and here, so that it can be told from a line without colour.
 function swatchOf(name) {
-  if (name === "recorded") return svg("svg", { width: 20, height: 10, class: "swatch", "aria-hidden": "true" }, svg("rect", { x: 1, y: 0.5, width: 18, height: 9, class: "recordedarea edged" }));
+  if (name === withoutWane() || name === WORDS.strategies.recorded) return svg("svg", { width: 20, height: 10, class: "swatch", "aria-hidden": "true" }, svg("rect", { x: 1, y: 0.5, width: 18, height: 9, class: name === "none" ? "historyarea" : "recordedarea edged" }));
   const { stroke, dash } = look(name);
   return swatch(stroke, dash);
 }

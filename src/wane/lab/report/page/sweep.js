@@ -80,7 +80,7 @@ function drawSweep(every, width, names, tip, box) {
   const node = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Cost against what stayed in view: ${many(points.length, "point")}, each with its figures` });
   node.append(svg("g", { class: "grid" },
     ticks(Math.max(0, least - 0.04), 1.01, 5).map((value) => [svg("line", { x1: left, x2: width - right, y1: y(value), y2: y(value) }), svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, `${round1(100 * value)}%`)]),
-    marks.map((value) => svg("text", { x: x(value), y: height - bottom + 18, "text-anchor": "middle" }, UNITS.usd(value)))));
+    marks.filter((value, at) => !at || x(value) - x(marks[at - 1]) > 52).map((value) => svg("text", { x: x(value), y: height - bottom + 18, "text-anchor": "middle" }, UNITS.usd(value)))));
   node.append(svg("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle", class: "title" }, `cost with fetching again${far ? ", log scale" : ""}`));
   const held = data.report === "tune" ? ["of names that later calls used and of edited files", "of names and edited files"] : ["of what later calls used", "of what was used later"];
   node.append(svg("text", { x: left, y: 11, class: "title" }, `still in view, ${held[width < 500 ? 1 : 0]}`));
@@ -96,15 +96,16 @@ function drawSweep(every, width, names, tip, box) {
   const drawn = names.filter((name) => name !== OTHERS).map((name) => points.filter((point) => point.strategy === name).map(spot));
   const whiskers = points.filter(hasWhisker).map((point) => [spot(point), [x(costOf(point)), y(point.recall_at_best)]]);
   const stairs = frontier.slice(1).flatMap((point, at) => [[spot(frontier[at]), [x(costOf(point)), y(keptOf(frontier[at]))]], [[x(costOf(point)), y(keptOf(frontier[at]))], spot(point)]]);
-  const place = labeller(points.map(spot), [...drawn, ...whiskers, ...stairs], { from: left, to: width, above: 15 });
-  for (const name of names) {
+  const place = labeller(points.map(spot), [...drawn, ...whiskers, ...stairs], { from: left, to: width, above: 22 });
+  // Wane's labels first: where there is room for a few, they are those.
+  for (const name of [...names].sort((one, other) => (other === "cwl") - (one === "cwl"))) {
     const own = points.filter((point) => point.strategy === name);
     // The ends first, then what is between them, where there is room.
     for (const point of new Set([...own.filter((it) => it.chosen), own[own.length - 1], own[0], ...own])) {
       if (name === OTHERS) continue;
       const named = point === own[own.length - 1] || own.length === 1;
       const text = point.chosen ? `recommended: ${budgetText(point)}` : own.length > 1 ? (named && data.report === "sweep" ? `${shown(name)} ${budgetText(point)}` : budgetText(point)) : shown(name);
-      node.append(place(text, ...spot(point)) || (own.length > 1 && place(budgetText(point), ...spot(point))) || "");
+      node.append(place(text, ...spot(point), own.length === 1 && name === "cwl") || (own.length > 1 && place(budgetText(point), ...spot(point))) || "");
     }
   }
   return node;

@@ -110,7 +110,7 @@ function drawViews(width, hidden, zoomed) {
   const clip = svg("clipPath", { id: "plot-clip" }, svg("rect", { x: MARGIN.left, y: MARGIN.top - 2, width: Math.max(1, width - MARGIN.left), height: plot + 3 }));
   node.append(svg("defs", {}, clip), grid(y, top, width), axis(x, width, height - 6));
   const lines = svg("g", { "clip-path": "url(#plot-clip)", class: callCount() > width ? "dense" : null }, [...runs].sort((a, b) => (a === run()) - (b === run())).map((it) => line(it, x, y)));
-  if (data.report === "view") lines.prepend(...runs.filter((it) => it.name === "recorded").map((it) => area(it, x, y, bottom)));
+  if (data.report === "view") lines.prepend(...runs.filter((it) => it.name === withoutWane()).map((it) => area(it, x, y, bottom)));
   node.append(lines);
   rugs.forEach((it, row) => node.append(rug(it, x, bottom + 15 + row * RUG)));
   const over = runs.filter((it) => peak(it.sizes) > top);
@@ -155,7 +155,7 @@ function line(it, x, y) {
 
 function area(it, x, y, bottom) {
   const edge = path(it.sizes, x, y);
-  return svg("path", { d: edge && `${edge}L${x(it.sizes.length - 1).toFixed(1)} ${bottom}L${x(0).toFixed(1)} ${bottom}Z`, class: "recordedarea" });
+  return svg("path", { d: edge && `${edge}L${x(it.sizes.length - 1).toFixed(1)} ${bottom}L${x(0).toFixed(1)} ${bottom}Z`, class: it.name === "none" ? "historyarea" : "recordedarea" });
 }
 
 // Where the fewest lines pass behind the label: at the left end of the budget's line, in its middle, or at its right.
@@ -177,7 +177,7 @@ function rug(it, x, y) {
   const summaries = it.summaries.map((call) => `M${x(call).toFixed(1)} ${y - 4.5}l4 4.5l-4 4.5l-4 -4.5z`).join("");
   const ticksNode = styled(svg("path", { d: marks, class: "rug" }), { stroke });
   const diamonds = styled(svg("path", { d: summaries }), { fill: stroke });
-  const label = svg("text", { x: MARGIN.left - 8, y: y + 3, "text-anchor": "end", class: "ruglabel" }, session().runs.length === 1 ? "taken out" : it.name === "recorded" ? "recorded" : shown(it.name).slice(0, 11));
+  const label = svg("text", { x: MARGIN.left - 8, y: y + 3, "text-anchor": "end", class: "ruglabel" }, session().runs.length === 1 ? "taken out" : it.name === "recorded" ? (isManaged() ? "with Wane" : "recorded") : shown(it.name).slice(0, 11));
   return svg("g", {}, label, ticksNode, diamonds);
 }
 

@@ -10,7 +10,7 @@ const STATES = {
   remove: "a description",
 };
 const KINDS = [["system", "system prompt and tools"], ["user", "your messages"], ["notice", "notices of your agent"], ["expl", "reading"], ["act", "work"], ["task", "task"], ["work", "outside pieces of work"], ["free", "free"]];
-const KIND_COLOURS = { system: "var(--other)", user: "var(--yours)", notice: "var(--notice)", expl: "var(--reading)", act: "var(--work)", task: "var(--task)", work: "var(--outside)", free: "var(--track)" };
+const KIND_COLOURS = { system: "var(--other)", user: "var(--ink)", notice: "var(--notice)", expl: "var(--reading)", act: "var(--work)", task: "var(--task)", work: "var(--outside)", free: "var(--track)" };
 
 const kindOf = (episode) => (episode.name === null ? "work" : WORDS.types[episode.type] ? episode.type : "expl");
 const stateOf = (episode) => STATES[episode.state] || episode.state;

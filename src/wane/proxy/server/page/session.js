@@ -121,17 +121,18 @@ function drawChart(card) {
     card.ends.textContent = "";
     return;
   }
-  const narrow = width < 500, right = narrow ? 8 : 136, tall = narrow ? 150 : 170, bottom = TOP + tall;
+  const narrow = width < 500, tall = narrow ? 150 : 170, bottom = TOP + tall;
   const sent = views.map(([, view]) => view), whole = views.map(([, view, , history]) => Math.max(history, view));
   const last = whole.length - 1, first = Math.max(0, session.requests - views.length);
   const most = Math.max(budget * 1.1, ...whole.map((value) => value * 1.06));
-  const x = scale(0, Math.max(1, last), LEFT, width - right), y = scale(0, most, bottom, TOP);
+  const y = scale(0, most, bottom, TOP);
   // Names at the ends of the lines, apart from each other.
   const same = whole[last] === sent[last];
   const ends = [[same ? "of-sent" : "of-history", same ? "all is sent" : "whole history", whole[last]], ["of-budget", "budget", budget]];
   if (!same) ends.push(["of-sent", "sent", sent[last]]);
   const rows = ends.map(([of, text, value]) => ({ of, text: `${text} ${short(value)}`, y: y(value) + 4 })).sort((a, b) => a.y - b.y);
   for (let at = 1; at < rows.length; at++) rows[at].y = Math.max(rows[at].y, rows[at - 1].y + 15);
+  const right = narrow ? 8 : 12 + 7.6 * Math.max(...rows.map((row) => row.text.length)), x = scale(0, Math.max(1, last), LEFT, width - right);
   const labels = narrow ? [] : rows.map((row) => svg("text", { class: `label ${row.of}`, x: width - right + 8, y: row.y }, row.text));
   const asides = views.flatMap(([, , evicted], at) => (evicted > 0 ? [at] : []));
   const marks = ticks(first + 1, first + views.length, narrow ? 3 : 8).filter((value) => Number.isInteger(value) && value > first + 1 && x(value - first - 1) > LEFT + 70);
