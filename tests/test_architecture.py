@@ -37,7 +37,7 @@ FLOORS: dict[str, set[str]] = {
     "formats": {"core", "tools"},
     "planning": {"budgets", "conversation", "core", "counters", "formats", "inference", "strategies"},
     "rebuilding": {"conversation", "core", "formats", "journal", "strategies"},
-    "journal": {"core", "formats"},
+    "journal": {"core", "formats", "installing"},
     "testing": {"core", "formats", "conversation", "strategies"},
     "inference": {"core", "tools", "formats", "words"},
     "strategies": {"core", "formats", "identifiers", "inference", "research", "tools", "words"},
@@ -73,10 +73,11 @@ FLOORS: dict[str, set[str]] = {
         "recall",
         "tools",
     },
-    "search": set(),
+    "search": {"installing"},
+    "installing": {"core"},
     "identifiers": {"core", "formats"},
     # Finds the other distribution by its name; see below.
-    "research": {"core"},
+    "research": {"core", "installing"},
     "recall": {"core", "formats", "search"},
     "integrations": {
         "budgets",
@@ -90,6 +91,7 @@ FLOORS: dict[str, set[str]] = {
         "recall",
     },
     "agent": {
+        "installing",
         "budgets",
         "tuned",
         "conversation",
@@ -146,6 +148,7 @@ FLOORS: dict[str, set[str]] = {
         "testing",
     },
     "cli": {
+        "installing",
         "tuned",
         "prices",
         "savings",

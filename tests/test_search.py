@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wane.installing import installation
 from wane.search import MOST_IN_A_TEXT, SearchResult, TextMatches, search
 
 LINES = "first line\nport 8443\nToken-17, token-18\n"
@@ -208,7 +209,8 @@ def test_without_re2_a_pattern_is_plain_text() -> None:
         "print(search('AAB', texts).indexes)"
     )
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert output == '(0,) regular expressions need RE2, which `pip install "wane[search]"` installs\n(1,)\n'
+    line = installation().extras_line("search")
+    assert output == f"(0,) regular expressions need RE2, which `{line}` installs\n(1,)\n"
 
 
 def oracle(pattern: str, text: str, flags: re.RegexFlag) -> list[tuple[int, int]]:

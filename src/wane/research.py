@@ -24,11 +24,11 @@ class MissingResearchError(WaneError, ImportError):
     """
 
     def __init__(self, part: str, extra: str = "") -> None:
+        from wane.installing import installation
+
         suffix = f"[{extra}]" if extra else ""
-        super().__init__(
-            f'{part} needs wane-research{suffix}. Install it with: pip install "wane-research{suffix}", '
-            f'or in a clone: pip install "./research{suffix}"'
-        )
+        lines = [installation().package_line(f"{where}{suffix}") for where in ("wane-research", "./research")]
+        super().__init__(f"{part} needs wane-research{suffix}. Install it with: {lines[0]}, or in a clone: {lines[1]}")
         self.part = part
         self.extra = extra
 

@@ -109,7 +109,9 @@ def _matchers(pattern: str) -> Iterator[_Matcher]:
 def _why_refused(pattern: str) -> str | None:
     """Return why a pattern is not used as a regular expression; None if it is."""
     if re2 is None:
-        return 'regular expressions need RE2, which `pip install "wane[search]"` installs'
+        from wane.installing import installation
+
+        return f"regular expressions need RE2, which `{installation().extras_line('search')}` installs"
     try:
         regex = _compile_pattern(pattern)
     except re2.error as error:

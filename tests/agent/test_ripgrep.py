@@ -12,6 +12,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from tests.agent.work import call, use
 from wane.agent.tools import ripgrep
 from wane.agent.tools.toolset import coding_tools
+from wane.installing import installation
 
 
 def test_it_is_found_in_the_scripts_directory_and_shadows_nothing() -> None:
@@ -95,7 +96,7 @@ def test_there_is_none() -> None:
 def test_without_it_slower_tools_take_its_place(repository: Path) -> None:
     tools = coding_tools(repository, 9_000, with_ripgrep=False)
     assert tools.warning is not None
-    assert 'pip install "wane[agent]"' in tools.warning
+    assert installation().extras_line("agent") in tools.warning
     assert (tools.search, tools.listing) == ("search_files", "find_files")
     steps = [call("search_files", pattern="answer"), call("find_files", pattern="*.py")]
     found, listed = use(repository, steps, with_ripgrep=False)

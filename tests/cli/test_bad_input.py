@@ -140,7 +140,7 @@ def test_what_is_no_file(run: Run, tmp_path: Path) -> None:
     check_refusal(run("plan", tmp_path / "no.json"), f"there is no file or folder {tmp_path}/no.json")
     check_refusal(run("plan", tmp_path), f"the folder {tmp_path} holds no .json, .jsonl, .ndjson, .db file")
     check_refusal(run("plan", "a\0b"), r"there is no file or folder a\x00b, and no session has an id")
-    check_refusal(run("plan"), "FILE is missing; see wane plan --help")
+    check_refusal(run("plan"), "FILE is missing: messages as JSON or JSONL, ")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unreadable to root")

@@ -29,7 +29,6 @@ from tests.marks import first_quick
 from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
 from wane.cli.command_registry import AGENT, find_commands
-from wane.cli.installing import install_line, origin_of_wane
 from wane.cli.lab.common import range_of, round_tokens
 from wane.cli.lab.lab_commands import ReplayOptions
 from wane.cli.lab.pareto import PlottedPoint, letters_for, pareto_picture
@@ -38,6 +37,7 @@ from wane.cli.lab.tune import PROGRAMS, command_for, compare_others, reasons
 from wane.cli.parser import parse
 from wane.core import Policy, parse_budget
 from wane.flags import declare_flags
+from wane.installing import installation
 from wane.lab.loss import LossTotals
 from wane.lab.readers import READER_NAMES
 from wane.lab.replay_figures import Totals
@@ -400,7 +400,7 @@ class TestReplay:
     def test_without_the_extra_the_install_command_is_printed(self, spawn: Run, chat: Path, command: str) -> None:
         done = spawn("genai_prices", command, chat, code=WITHOUT)
         assert (done.code, done.out) == (1, "")
-        assert done.err.endswith(f"Install it with: {install_line('lab', Path(sys.prefix), origin_of_wane())}\n")
+        assert done.err.endswith(f"Install it with: {installation().extras_line('lab')}\n")
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are watched in /proc")

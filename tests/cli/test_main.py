@@ -18,9 +18,9 @@ from tests.cli.snapshots import matches_snapshot
 from tests.marks import cross_quick
 from wane.agent.options import CHOOSE, AgentOptions
 from wane.cli.command_registry import AGENT, COMMANDS, find_commands
-from wane.cli.installing import install_line, origin_of_wane
 from wane.cli.main import agent_options, main
 from wane.cli.parser import Command, parse
+from wane.installing import installation
 
 # Runs the command and then prints which modules it loaded.
 LOADED = """
@@ -139,7 +139,11 @@ class TestCommandLine:
             (["--budget", "4k", "plan", "x.json"], "before a command; write: wane plan --budget 4k x.json"),
             (["--strategy", "none", "run", "claude"], "before a command; write: wane run --strategy none claude"),
             (["-C", "run", "sessions", "prune"], "before a command; see wane sessions prune --help"),
-            (["show"], "SESSION is missing; see wane show --help"),
+            (
+                ["show"],
+                "SESSION is missing: the session's id or the beginning of it, or the path of",
+            ),
+            (["sessions", "delete"], "for example: wane sessions delete 3f9c; see wane sessions delete --help"),
             (["plan", "a", "b"], "wane plan takes no more arguments, but there is 'b'"),
         ],
     )
@@ -163,7 +167,7 @@ class TestCommandLine:
         done = spawn(module, *args, code=WITHOUT)
         assert (done.code, done.out) == (1, "")
         assert done.err.count("\n") == 1
-        assert done.err.endswith(f"Install it with: {install_line('agent', Path(sys.prefix), origin_of_wane())}\n")
+        assert done.err.endswith(f"Install it with: {installation().extras_line('agent')}\n")
 
 
 class TestAgentOptions:

@@ -177,6 +177,11 @@ def test_an_agent_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypa
     assert "another agent needs --api anthropic, openai or gemini" in told
     assert main(["run", "--budget", "abc", "claude"]) == 2, "which stays wrong once Claude Code is installed"
     assert "budget 'abc' is not understood" in capsys.readouterr().err
+    for options, why in (("--price foo:bar", "no prices are known for 'foo:bar'"), ("--upstream ftp://x", "'ftp://x'")):
+        assert main(["run", *options.split(), "codex"]) == 2
+        first, second = capsys.readouterr().err.splitlines()
+        assert why in first
+        assert "codex is not installed" in second
     assert main(["run", "claud"]) == 127
     assert "claud is not installed, or not on the PATH; did you mean claude?" in capsys.readouterr().err
 

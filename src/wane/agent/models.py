@@ -121,13 +121,15 @@ def resolve_model(spec: str | Model) -> Model:
     try:
         return infer_model(spec)
     except ImportError as error:
+        from wane.installing import installation
+
         match = _EXTRA.search(str(error))
         extra = match[1] if match else spec.partition(":")[0]
         if extra in EXTRAS:
             raise MissingExtraError(f"the model {spec}", extra) from error
         raise ModelError(
             f"the model {spec} needs a client that is not installed. Install it with: "
-            f'pip install "pydantic-ai-slim[{extra}]"'
+            f"{installation().package_line(f'pydantic-ai-slim[{extra}]')}"
         ) from error
     except Exception as error:
         # Each client raises errors of its own, which have no common base.

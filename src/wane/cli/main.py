@@ -19,7 +19,7 @@ from wane.cli.command_registry import AGENT, RESEARCH, find_commands
 from wane.cli.failure import UsageError, need_agent
 from wane.cli.parser import parse
 from wane.cli.terminal.text import say
-from wane.core.errors import MissingExtraError, WaneError
+from wane.core.errors import WaneError
 from wane.research import MissingResearchError, is_research_installed
 
 STDIN: Final = "-"
@@ -37,12 +37,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else failure.OK
     except WaneError as error:
-        text = str(error)
-        if isinstance(error, MissingExtraError):
-            from wane.cli.installing import explain_missing
-
-            text = explain_missing(error)
-        say(text)
+        say(failure.explain(error))
         code = failure.exit_code(error)
     except KeyboardInterrupt:
         code = failure.INTERRUPTED

@@ -78,6 +78,14 @@ class Command:
         """The first paragraph of its help text, for lists of commands."""
         return paragraphs(self.text)[0]
 
+    def explain_argument(self, argument: str) -> str:
+        """Return what an argument is, and an example with it, as they stand in the help: the end of a sentence."""
+        meanings = [flag.help for flag in self.flags if argument in (flag.spelled, flag.value)]
+        first = [meaning[:1].lower() + meaning[1:].partition(". ")[0].rstrip(".") for meaning in meanings]
+        how = "".join(f": {meaning}" for meaning in first)
+        example = _EXAMPLE.search(self.text)
+        return f"{how}; for example: {example[1]}" if example else how
+
     @property
     def flags(self) -> tuple[Flag, ...]:
         """Its options and arguments, the daily ones first."""
@@ -144,6 +152,7 @@ class _Parser(argparse.ArgumentParser):
         self.names: list[str] = []  # of all of its commands
         self.commands: dict[str, _Parser] = {}  # those that the line may name
         self.command_at = 0  # the place of the command in the line, once that was checked
+        self.command: Command | None = None  # the one that it parses; None for a group, and for the agent
 
     def check(self, args: Sequence[str]) -> None:
         """Check the names of options and commands; argparse would complain about what follows a wrong one."""
@@ -185,6 +194,11 @@ class _Parser(argparse.ArgumentParser):
         return self.page()
 
     def error(self, message: str) -> NoReturn:
+        missing = _MISSING.fullmatch(message)
+        if missing and self.command is not None:
+            raise UsageError(
+                f"{missing[1]} is missing{self.command.explain_argument(missing[1])}; see {self.prog} --help"
+            )
         for pattern, words in _ERRORS.items():
             message = pattern.sub(words, message)
         raise UsageError(f"{message}; see {self.prog} --help")
@@ -193,9 +207,12 @@ class _Parser(argparse.ArgumentParser):
 _ERRORS: Final = {
     re.compile(r"argument (?:-\w/)?(\S+): expected one argument"): r"\1 needs a value",
     re.compile(r"argument (?:-\w/)?(\S+): ignored explicit argument (.*)"): r"\1 takes no value, but is given \2",
-    re.compile(r"the following arguments are required: (.*)"): r"\1 is missing",
 }
 """Our words for the errors of argparse."""
+
+_MISSING: Final = re.compile(r"the following arguments are required: (.*)")
+_EXAMPLE: Final = re.compile(r"^  (wane \S.*?)(?:  .*)?$", re.MULTILINE)
+"""An example in a help text, which what it does may follow."""
 
 
 _OTHER_WORDS: Final = {
@@ -272,6 +289,7 @@ def _parser(args: Sequence[str], agent: Command, commands: Sequence[Command], gr
         child = choices[group].add_parser(name, allow_abbrev=False)
         parsers[command.name] = parsers[group].commands[name] = child
         child.page = partial(_command_page, command, commands)
+        child.command = command
         # For a command in a group, the whole name instead of its last word.
         child.set_defaults(**{_NAME: command.name})
         for field in declare_flags(command.options):

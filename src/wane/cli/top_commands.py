@@ -150,7 +150,10 @@ class DeleteOptions:
       wane sessions delete 9a41c0d2e8b7f356 --store redis://localhost/0
     """
 
-    names: Annotated[Sequence[str], Flag("SESSION", "Ids of sessions, or the beginnings of ids.", "SESSION...")]
+    names: Annotated[
+        Sequence[str],
+        Flag("SESSION", "Ids of sessions, or the beginnings of ids, as wane sessions lists them.", "SESSION..."),
+    ]
     turn: Annotated[
         int | None,
         Flag(

@@ -39,7 +39,12 @@ _ENCODE: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).e
 _SESSION_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CRC_KEY: Final = b',"crc":"'
 _CRC_SIZE: Final = len(_CRC_KEY) + len('01234567"}\n')
-_UPDATE: Final = "A newer Wane wrote it; update with: pip install --upgrade wane"
+
+
+def _advise_update() -> str:
+    from wane.installing import installation
+
+    return f"A newer Wane wrote it; update with: {installation().update_line()}"
 
 
 def utc_now() -> datetime:
@@ -130,7 +135,7 @@ def read_header(line: bytes, name: str) -> Header:
         raise _damage_error(first, 'it does not begin with the header of a session, {"kind":"session","version":…}')
     # Checked first: in another version everything except these two fields may differ.
     if data["version"] != VERSION:
-        advice = _UPDATE if data["version"] > VERSION else "An earlier Wane wrote it; begin a new session"
+        advice = _advise_update() if data["version"] > VERSION else "An earlier Wane wrote it; begin a new session"
         raise JournalVersionError(
             f"{name}, line 1: version {data['version']} of the session format, and this Wane reads version"
             f" {VERSION}. {advice}"
@@ -149,7 +154,7 @@ def read_record(line: bytes, after: int, name: str = "the line") -> Record:
     data = _parse(line, name)
     cls = RECORDS.get(data["kind"])
     if cls is None:
-        raise JournalVersionError(f"{name} has a record of unknown kind {ascii(data['kind'])[:80]}. {_UPDATE}")
+        raise JournalVersionError(f"{name} has a record of unknown kind {ascii(data['kind'])[:80]}. {_advise_update()}")
     _check(line, after, name)
     return _decode(cls, data, name)
 
@@ -251,7 +256,8 @@ def _decode(cls: type[T], data: dict[str, Any], name: str) -> T:
     except SchemaError as error:
         # The checksum is right, so another version of Wane wrote exactly this.
         raise JournalVersionError(
-            f"{name} has a record of kind {cls.kind!r} that this version does not understand: {error}. {_UPDATE}"
+            f"{name} has a record of kind {cls.kind!r} that this version does not understand: {error}. "
+            f"{_advise_update()}"
         ) from None
 
 

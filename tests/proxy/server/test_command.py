@@ -20,12 +20,12 @@ from tests.proxy.server.support import KEY, START, STOP, TOKEN, Asked, ask, body
 from wane.cli import failure
 from wane.cli.failure import UsageError
 from wane.cli.flag_values import size
-from wane.cli.installing import install_line, origin_of_wane
 from wane.cli.proxy.proxy_commands import ProxyCommandOptions
 from wane.cli.proxy.proxy_options import proxy_options
 from wane.core import Policy
 from wane.core.errors import ConfigError, WaneError
 from wane.flags import options_of
+from wane.installing import installation
 from wane.journal import SessionStore
 from wane.proxy.server.running import ListenError, ProxyOptions, in_thread
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
@@ -298,7 +298,7 @@ def test_missing_extra_is_named() -> None:
     args = [sys.executable, "-c", MISSING, "proxy", "--upstream", "https://api.example"]
     done = subprocess.run(args, capture_output=True, text=True, check=False)
     assert done.returncode == failure.FAILED
-    line = install_line("proxy", Path(sys.prefix), origin_of_wane())
+    line = installation().extras_line("proxy")
     assert done.stderr == f'wane: the proxy needs the "proxy" extra. Install it with: {line}\n'
 
 

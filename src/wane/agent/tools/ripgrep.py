@@ -16,11 +16,16 @@ from typing import Final
 
 from wane.agent.search_path import find_project, is_of_project, replace_path, users_environment
 
-MISSING: Final = (
-    "ripgrep (rg) was not found, so searches are slower and ignore .gitignore. "
-    'Install it with: pip install "wane[agent]", or from your system\'s packages'
-)
-"""The warning if there is no `rg`."""
+
+def warn_missing() -> str:
+    """Return the warning if there is no `rg`."""
+    from wane.installing import installation
+
+    return (
+        "ripgrep (rg) was not found, so searches are slower and ignore .gitignore. Install it with: "
+        f"{installation().extras_line('agent')}, or from your system's packages"
+    )
+
 
 _CONFIG_VARIABLE: Final = "RIPGREP_CONFIG_PATH"
 _CONFIG: Final = Path(__file__).with_name("ripgreprc")

@@ -130,7 +130,7 @@ def coding_tools(
         search=search_tools[1],
         listing=search_tools[0],
         cleared=cleared,
-        warning=None if has_ripgrep else ripgrep.MISSING,
+        warning=None if has_ripgrep else ripgrep.warn_missing(),
     )
 
 

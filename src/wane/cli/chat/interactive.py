@@ -326,7 +326,7 @@ class Chat:
                 if self._draft == line:
                     self._draft = ""
         except WaneError as error:
-            self.console.print(Text(safe(str(error)), style="red"))
+            self.console.print(Text(safe(failure.explain(error)), style="red"))
 
     def _custom(self, line: str) -> CustomCommand | None:
         """Return the user's own command that a line names; the chat's come first."""

@@ -22,6 +22,7 @@ from wane.cli.failure import UsageError
 from wane.cli.terminal.signals import END, INTERRUPT, handle_signals
 from wane.cli.terminal.text import count_noun, printable, say, write_json
 from wane.conversation.events import BudgetChosen, BudgetUnmet
+from wane.core.errors import WaneError
 
 if TYPE_CHECKING:
     from wane.agent.options import AgentOptions
@@ -49,12 +50,12 @@ def run_print(options: AgentOptions) -> int:
         session.close()
 
 
-def write_failed_start(options: AgentOptions, error: Exception) -> None:
+def write_failed_start(options: AgentOptions, error: WaneError) -> None:
     """Write the result of a task that could not begin, with the fields of any other result, if JSON is asked for."""
     if options.output_format in (None, "text"):
         return
     about = {"session_id": None, "cwd": str(options.cwd.absolute()), "model": options.model}
-    _write_result(about, TurnResult(Outcome.FAILED, "", str(error), Account()), 0, None)
+    _write_result(about, TurnResult(Outcome.FAILED, "", failure.explain(error), Account()), 0, None)
 
 
 def _write_result(about: dict[str, Any], result: TurnResult, refused: int, session: AgentSession | None) -> None:

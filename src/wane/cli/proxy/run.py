@@ -22,6 +22,7 @@ from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.terminal.signals import run_child
 from wane.cli.terminal.text import count_noun, say
+from wane.core.errors import WaneError
 from wane.prices import assumed_prices
 from wane.proxy.agents.coding_agent import Agent, AgentCommand, around_proxies
 from wane.proxy.agents.known import AGENTS, agent_of
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from wane.proxy.server.running import ProxyOptions, Running
 
 _ANY_PORT: Final = "127.0.0.1:0"
+_ANYWHERE: Final = "http://127.0.0.1"
+"""The provider of an agent that is not installed."""
 
 
 def run_agent(options: RunOptions) -> int:
@@ -53,19 +56,38 @@ def run_agent(options: RunOptions) -> int:
         upstream=options.upstream,
     )
     agent = agent_of(command.program)
-    context_settings(options.context)  # a wrong option is told first: it stays wrong once the agent is installed
     path = shutil.which(command.program)
+    try:
+        # Where the agent asks is not looked up for one that is not there.
+        upstream = command.upstream or (_ANYWHERE if path is None else agent.upstream(command))
+        proxy = _proxy_of(upstream, command, options)
+    except WaneError as error:
+        if path is not None:
+            raise
+        # A wrong option is said first: it stays wrong once the agent is installed.
+        say(failure.explain(error))
+        say(_why_missing(agent, options))
+        return failure.exit_code(error)
     if path is None:
-        advice = f"; install it with: {agent.install}" if agent.install else ""
-        if not advice and (
-            meant := get_close_matches(agent.program, [other_agent.program for other_agent in AGENTS], 1, LIKENESS)
-        ):
-            advice = f"; did you mean {meant[0]}?"
-        elif not advice and options.api is None:
-            known = ", ".join(other_agent.program for other_agent in AGENTS)
-            advice = f". Wane knows {known}; another agent needs --api anthropic, openai or gemini"
-        say(f"{command.program} is not installed, or not on the PATH{advice}")
+        say(_why_missing(agent, options))
         return failure.NOT_FOUND
+    return _run(agent, command, path, proxy, options)
+
+
+def _why_missing(agent: Agent, options: RunOptions) -> str:
+    """Return that an agent is not installed, with what to do about it."""
+    advice = f"; install it with: {agent.install}" if agent.install else ""
+    names = [known.program for known in AGENTS]
+    if not advice and (meant := get_close_matches(agent.program, names, 1, LIKENESS)):
+        advice = f"; did you mean {meant[0]}?"
+    elif not advice and options.api is None:
+        advice = f". Wane knows {', '.join(names)}; another agent needs --api anthropic, openai or gemini"
+    return f"{options.agent} is not installed, or not on the PATH{advice}"
+
+
+def _proxy_of(upstream: str, command: AgentCommand, options: RunOptions) -> ProxyOptions:
+    """Return the settings of the proxy for an agent; all that can be wrong in the options is found here."""
+    context_settings(options.context)  # checked first, whatever the agent is
     # Nobody else can reach this proxy, so it needs no token: of the proxy's variables only the store counts.
     environ = {name: value for name, value in command.environ.items() if name == STORE_VARIABLE}
     treatment = options.treatment
@@ -75,12 +97,13 @@ def run_agent(options: RunOptions) -> int:
     if treatment.max_cost_per is None and treatment.max_cost is not None:
         treatment = replace(treatment, max_cost_per="run")
     proxy = ProxyCommandOptions(
-        upstream=command.upstream or agent.upstream(command),
+        upstream=upstream,
         listen=options.listen or _ANY_PORT,
         context=options.context,
         treatment=treatment,
     )
-    return _run(agent, command, path, proxy_options(proxy, environ), options)
+    with assumed_prices(options.price):
+        return proxy_options(proxy, environ)
 
 
 def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, run_options: RunOptions) -> int:
