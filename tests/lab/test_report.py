@@ -579,9 +579,17 @@ def test_what_wane_managed_is_a_line_over_the_area_of_the_whole_history(
 
 
 @needs_chromium
-def test_the_budgets_label_stands_on_top_of_the_cursor(shown: Browser) -> None:
-    after = "document.querySelector('#views .now').compareDocumentPosition(document.querySelector('#views .budget'))"
-    assert shown.run(f"{after} & Node.DOCUMENT_POSITION_FOLLOWING")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_budget_is_at_the_axis_and_in_the_legend_where_no_line_passes(shown: Browser, width: int) -> None:
+    shown.look(width, 900)
+    shown.settle()
+    shown.settle()
+    box = "document.querySelector('#views {}').getBoundingClientRect()"
+    assert shown.run(f"{box.format('.budget text')}.right < {box.format('.budget line')}.left")
+    others = "[...document.querySelectorAll('#views .grid text')].map(it => it.getBoundingClientRect())"
+    own = shown.run(f"(it => [it.top, it.bottom])({box.format('.budget text')})")
+    assert not shown.run(f"{others}.filter(it => it.top < {own[1]} - 2 && it.bottom > {own[0]} + 2).length")
+    assert shown.text("#views .legend .entry") == "budget 2,000"
 
 
 @needs_chromium

@@ -209,9 +209,10 @@ function label(context, bar, life, x, y, row, width, colours) {
   context.strokeStyle = colours.paper;
   context.lineWidth = 4;
   context.lineJoin = "round";
-  context.strokeText(text, left, y + row / 2 + 4);
+  const foot = Math.max(10, y + row / 2 + 4);
+  context.strokeText(text, left, foot);
   context.fillStyle = colours.ink;
-  context.fillText(text, left, y + row / 2 + 4);
+  context.fillText(text, left, foot);
 }
 
 function drawKin(context, of, chosen, x, row, top, strokeStyle) {

@@ -72,6 +72,9 @@ function heldAt(of, now) {
   return Object.entries(held).filter(([, tokens]) => tokens).sort((one, other) => other[1] - one[1]);
 }
 
+// What of a piece of work goes at a level.
+const WHAT_GOES = { reasoning: "its reasoning", bulk: "its searches", artifact: "its reads and commands", remove: "all that was left of it" };
+
 // Which level took an item, for strategies that evict by episode.
 function levelsOf(it) {
   if (!it.levels) {
@@ -107,8 +110,7 @@ function reason(of, it, now, index) {
     const name = bar ? `with ${episodeName(bar)}` : "by a pass";
     if (level === "overflow") return `Taken ${name} ${when}, as one of the oldest calls of work that was not finished, ${size}.`;
     if (level === "description") return `The description went too, ${when}, ${size}.`;
-    const deep = level === "remove" ? "with all that was left of it" : `level ${level}`;
-    return `Removed ${name} ${when}, ${deep}, ${size}.`;
+    return `Removed ${name} ${when}, with ${WHAT_GOES[level] || level}, ${size}.`;
   }
   const said = {
     episode: `Removed by a pass ${when}, ${size}.`,

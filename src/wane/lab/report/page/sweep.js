@@ -105,7 +105,7 @@ function drawSweep(every, width, names, tip, box) {
       if (name === OTHERS) continue;
       const named = point === own[own.length - 1] || own.length === 1;
       const text = point.chosen ? `recommended: ${budgetText(point)}` : own.length > 1 ? (named && data.report === "sweep" ? `${shown(name)} ${budgetText(point)}` : budgetText(point)) : shown(name);
-      node.append(place(text, ...spot(point), own.length === 1 && name === "cwl") || (own.length > 1 && place(budgetText(point), ...spot(point))) || "");
+      node.append(place(text, ...spot(point), own.length === 1 && ["cwl", "none"].includes(name)) || (own.length > 1 && place(budgetText(point), ...spot(point))) || "");
     }
   }
   return node;

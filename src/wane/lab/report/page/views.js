@@ -74,6 +74,7 @@ function viewsSection() {
     tools.append(savers(() => chart.node, `${session().name}-window`));
     legend.replaceChildren();
     if (runs.length > 1) legend.append(...runs.map((it) => legendButton(it.name, hidden, draw)));
+    if (budget) legend.append(h("span", { class: "entry" }, swatch("var(--budget)", "5 4"), `budget ${n0(budget)}`));
     at = null;
     draw();
   };
@@ -108,7 +109,7 @@ function drawViews(width, hidden, zoomed) {
   const y = scale(0, top, bottom, MARGIN.top);
   const node = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
   const clip = svg("clipPath", { id: "plot-clip" }, svg("rect", { x: MARGIN.left, y: MARGIN.top - 2, width: Math.max(1, width - MARGIN.left), height: plot + 3 }));
-  node.append(svg("defs", {}, clip), grid(y, top, width), axis(x, width, height - 6));
+  node.append(svg("defs", {}, clip), grid(y, top, width, budget), axis(x, width, height - 6));
   const lines = svg("g", { "clip-path": "url(#plot-clip)", class: callCount() > width ? "dense" : null }, [...runs].sort((a, b) => (a === run()) - (b === run())).map((it) => line(it, x, y)));
   if (data.report === "view") lines.prepend(...runs.filter((it) => it.name === withoutWane()).map((it) => area(it, x, y, bottom)));
   node.append(lines);
@@ -122,8 +123,7 @@ function drawViews(width, hidden, zoomed) {
   const now = svg("line", { ...span, class: "now" });
   const cross = svg("line", { ...span, class: "cross" });
   node.append(now, cross);
-  // A text stands on top of what it would else touch.
-  if (budget) node.append(budgetLine(y(budget), width, budget, budgetLabelAt(runs, x, y, width, budget)));
+  if (budget) node.append(budgetLine(y(budget), width, budget));
   const callAt = scale(MARGIN.left, width - MARGIN.right, 0, Math.max(1, callCount() - 1));
   const figures = runs.map((it) => `${shown(it.name)} at most ${n0(peak(it.sizes))} tokens`).join(", ");
   return { node, x, callAt, now, cross, runs, summary: `Window size over ${many(callCount(), "call")}: ${figures}.` };
@@ -131,10 +131,10 @@ function drawViews(width, hidden, zoomed) {
 
 const fitting = (text, width) => (text.length * 5.8 > width ? `${text.slice(0, Math.max(8, width / 5.8 - 1))}…` : text);
 
-function grid(y, top, width) {
+function grid(y, top, width, budget) {
   return svg("g", { class: "grid" }, ticks(0, top, 5).map((value) => [
     svg("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value) }),
-    svg("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, short(value)),
+    !(budget && Math.abs(y(value) - y(budget)) < 15) && svg("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, short(value)),
   ]));
 }
 
@@ -158,17 +158,11 @@ function area(it, x, y, bottom) {
   return svg("path", { d: edge && `${edge}L${x(it.sizes.length - 1).toFixed(1)} ${bottom}L${x(0).toFixed(1)} ${bottom}Z`, class: it.name === "none" ? "historyarea" : "recordedarea" });
 }
 
-// Where the fewest lines pass behind the label: at the left end of the budget's line, in its middle, or at its right.
-function budgetLabelAt(runs, x, y, width, budget) {
-  const wide = 104, from = MARGIN.left + 6, to = width - MARGIN.right - wide, high = y(budget);
-  const touched = (left) => runs.reduce((sum, it) => sum + it.sizes.filter((size, call) => x(call) > left - 6 && x(call) < left + wide && y(size) > high - 20 && y(size) < high + 4).length, 0);
-  return [from, (from + to) / 2, to].reduce((best, left) => (touched(left) < touched(best) ? left : best));
-}
-
-function budgetLine(y, width, budget, labelAt) {
+// Its tokens stand at the axis, where no line passes; the legend names it.
+function budgetLine(y, width, budget) {
   return svg("g", { class: "budget" },
     svg("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }),
-    svg("text", { x: labelAt, y: y - 5 }, `budget ${n0(budget)}`));
+    svg("text", { x: MARGIN.left - 8, y: y + 4, "text-anchor": "end" }, short(budget)));
 }
 
 function rug(it, x, y) {
