@@ -88,8 +88,15 @@ def test_every_door_tells_the_same_cost_without_wane(tmp_path: Path, environ: di
         assert net is not None, door
         assert float(net[1]) == pytest.approx(unmanaged - spent, abs=0.011), door
     assert f"{dollars(unmanaged)} without Wane" in told["verdict"]
-    # No other figure bears that name.
-    assert set(re.findall(r"(\S+) without Wane", ask("replay", name, "--budget", "9k"))) == {dollars(unmanaged)}
+    # No other figure bears that name, and without --budget it is compared at the one that it had.
+    text = ask("replay", name)
+    assert set(re.findall(r"(\S+) without Wane", text)) == {dollars(unmanaged)}
+    assert "Wane worked with 9,000 tokens when this was recorded" in text
+    assert json.loads(ask("replay", name, "--json"))["sessions"][0]["budget"] == 9_000
+    swept = json.loads(ask("sweep", name, "--strategy", "cwl", "--json"))
+    assert swept["budgets"] == [9_000, 30_000, 60_000, 90_000, 120_000, 150_000]
+    assert 9_000 not in json.loads(ask("sweep", name, "--strategy", "cwl", "--budgets", "30k,40k", "--json"))["budgets"]
+    assert "It is the budget that Wane worked with here." in ask("tune", name)
 
 
 def test_what_the_shadow_says_is_what_a_replay_and_the_view_say(

@@ -43,3 +43,13 @@ def kept_budgets(studied: Sequence[Studied], budgets: Iterable[int]) -> list[int
 def with_advised_budgets(studied: Sequence[Studied], tuned: TunedBudget | None = None) -> list[Studied]:
     """Return the sessions, each with the budget that is advised for it, unless it has one of its own."""
     return [replace(prepared, budget=prepared.budget or advised_budget(prepared, tuned).tokens) for prepared in studied]
+
+
+def recorded_budgets(studied: Iterable[Studied]) -> list[int]:
+    """Return the budgets that Wane worked with when the sessions were recorded, ascending; none where it did not."""
+    return sorted({budget for prepared in studied if (budget := prepared.recording.session.budget)})
+
+
+def with_recorded_budgets(studied: Sequence[Studied]) -> list[Studied]:
+    """Return the sessions, each with the budget that it was recorded with, unless it has one of its own."""
+    return [replace(prepared, budget=prepared.budget or prepared.recording.session.budget) for prepared in studied]

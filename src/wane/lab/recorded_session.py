@@ -260,6 +260,7 @@ class RecordedSession:
         agent: of a session that Wane's proxy recorded, the agent that sent the requests, by the format of its own
             sessions; empty if it is unknown.
         marks: the marks of the program around the agent (R18), by index of the part after them.
+        budget: tokens that a view could hold at its end, where Wane was at work and recorded it; else None.
     """
 
     name: str
@@ -286,6 +287,7 @@ class RecordedSession:
     path: str = ""
     agent: str = ""
     marks: dict[int, tuple[Mark, ...]] = field(default_factory=dict)
+    budget: int | None = None
 
     @property
     def own_calls(self) -> list[ModelCall]:

@@ -200,7 +200,16 @@ class ReplayOptions:
 
     sessions: Sessions = ()
     strategy: _Strategies = "all"
-    budget: _ReplayBudget = 80_000
+    budget: Annotated[
+        int | None,
+        Flag(
+            "--budget",
+            "Tokens that the view may hold. The default is the budget that Wane worked with in a recorded session, or "
+            "80k; auto goes by what never leaves a session and by its model's window.",
+            "TOKENS",
+            read=flag_values.budget_or_auto,
+        ),
+    ] = None
     agent_budget: _AgentBudget = None
     low_water: _LowWater = None
     index_share: IndexShare = None
@@ -225,7 +234,15 @@ class SweepOptions:
     """
 
     sessions: Sessions = ()
-    budgets: Annotated[str, _BUDGETS] = "30k..150k"
+    budgets: Annotated[
+        str | None,
+        Flag(
+            "--budgets",
+            "Budgets to try: a range, 30k..150k, or a list, 50k,80k,120k. The default is 30k..150k, and the budgets "
+            "that Wane worked with in recorded sessions.",
+            "BUDGETS",
+        ),
+    ] = None
     steps: _Steps = None
     strategy: _Strategies = "all"
     low_water: _LowWater = None

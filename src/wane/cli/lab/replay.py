@@ -19,7 +19,7 @@ from wane.cli.terminal import picture
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import count_noun, plain_console, printable, say
 from wane.core import DEFAULT_BUDGET, Policy
-from wane.lab.advice import advised_for_all, with_advised_budgets
+from wane.lab.advice import advised_for_all, recorded_budgets, with_advised_budgets, with_recorded_budgets
 from wane.lab.columns import Column, Unit, columns_of, notes
 from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
@@ -50,7 +50,7 @@ def run_replay(options: ReplayOptions) -> int:
     if options.min_room is not None:
         policy = replace(policy, min_room=options.min_room)
     auto = options.budget == AUTO_BUDGET
-    budget = DEFAULT_BUDGET if auto else options.budget
+    budget = options.budget or DEFAULT_BUDGET
     settings = StrategySettings(budget=budget, low_water=options.low_water, policy=policy)
     if options.redact and options.report is None:
         raise UsageError("--redact is for the page of --report: give both")
@@ -60,7 +60,9 @@ def run_replay(options: ReplayOptions) -> int:
         studied = with_agent_budget(setup.studied, options.agent_budget)
         tuned = usable_tuned(os.environ, say)
         advised = advised_for_all(studied, tuned)
-        if auto:
+        if options.budget is None:
+            studied = with_recorded_budgets(studied)
+        elif auto:
             studied = with_advised_budgets(studied, tuned)
             settings = replace(settings, budget=advised.tokens)
         progress, trace = bar.stage("Replaying"), options.report is not None
@@ -68,7 +70,8 @@ def run_replay(options: ReplayOptions) -> int:
     if options.as_json:
         print_json(result.to_dict() | {"advised": asdict(advised)}, setup.gathered)
     else:
-        _print_replay(result, read_lines(setup.gathered, setup.studied), advised)
+        recorded = recorded_budgets(setup.studied) if options.budget is None else []
+        _print_replay(result, [*read_lines(setup.gathered, setup.studied), *_say_recorded(recorded)], advised)
     if options.report is not None:
         from wane.lab.report import write_report
 
@@ -94,6 +97,14 @@ def _print_replay(result: Comparison, read: list[str], advised: AutoBudget) -> N
         print_lines(["", *map(printable, lines)])
     print_lines(["", f"{capital(str(advised))}."])
     print_lines(["", f"{notes(REPLAYED)} {_OF_RECORDED} {picture.WORDS_HINT}"], style="dim")
+
+
+def _say_recorded(budgets: Sequence[int]) -> Iterator[str]:
+    """Yield that budgets are those that Wane worked with when the sessions were recorded; nothing of none."""
+    if budgets:
+        least, most = budgets[0], budgets[-1]
+        which = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+        yield f"Wane worked with {which} tokens when this was recorded, so that is compared; --budget names another."
 
 
 def _titles(columns: Iterable[Column]) -> list[str]:
@@ -174,19 +185,24 @@ _SPARE_OF_SWEEP: Final = columns_of("of last", "fetches", "view", "ratio", "agai
 _FRONTIER_NOTE: Final = "*: on the frontier: nothing cheaper keeps as much in view (of a range, the lower end counts)."
 
 
+_SWEPT: Final = "30k..150k"
+
+
 def run_sweep(options: SweepOptions) -> int:
     names = parse_strategies(options.strategy)
-    budgets = parse_budgets(options.budgets, options.steps)
+    budgets = parse_budgets(options.budgets or _SWEPT, options.steps)
     check_report(options.report)
     settings = StrategySettings(low_water=options.low_water)
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, settings, bar)
         progress = bar.stage("Replaying")
+        recorded = recorded_budgets(setup.studied) if options.budgets is None else []
+        budgets = tuple(sorted({*budgets, *recorded}))
         result = sweep(setup.studied, names, budgets, settings, setup.engine, progress)
     if options.as_json:
         print_json(result.to_dict(), setup.gathered)
     else:
-        print_lines([PURPOSES["sweep"], "", *read_lines(setup.gathered, setup.studied)])
+        print_lines([PURPOSES["sweep"], "", *read_lines(setup.gathered, setup.studied), *_say_recorded(recorded)])
         _print_sweep(result)
     if options.report is not None:
         from wane.lab.report import write_sweep_report

@@ -19,7 +19,7 @@ from wane.cli.shared_flags import PolicyOptions
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import count_noun, plain_console, printable
-from wane.lab.advice import advised_for_all, kept_budgets
+from wane.lab.advice import advised_for_all, kept_budgets, recorded_budgets
 from wane.lab.names import JOURNAL
 from wane.lab.sweep import parse_budgets
 from wane.lab.tight_sessions import tight_lines
@@ -48,7 +48,7 @@ def run_tune(options: TuneOptions) -> int:
         progress, advised = bar.stage("Trying"), None
         if not budgets:
             advised = advised_for_all(setup.studied)
-            budgets = () if alone else kept_budgets(setup.studied, BUDGETS)
+            budgets = () if alone else [*kept_budgets(setup.studied, BUDGETS), *recorded_budgets(setup.studied)]
         result = tune(setup.studied, settings, setup.engine, budgets, progress, advised)
     saved = None
     if options.save and not result.unfilled:
@@ -156,6 +156,14 @@ def reasons(result: Tuning) -> Iterator[str]:
         cost, keeps, besides = _against(chosen, result.default)
         difference = ", ".join(filter(None, (cost, f"keeps {keeps}", besides)))
         yield f"The defaults, {_brief(result.default)}: {difference}."
+    for recorded in recorded_budgets(result.studied):
+        if recorded == chosen.budget:
+            yield "It is the budget that Wane worked with here."
+        for candidate in result.candidates:
+            if (candidate.budget, candidate.policy) == (recorded, chosen.policy) and candidate is not chosen:
+                cost, keeps, besides = _against(chosen, candidate)
+                difference = ", ".join(filter(None, (cost, f"keeps {keeps}", besides)))
+                yield f"The budget that Wane worked with here, {_brief(candidate)}: {difference}."
     if result.advised is not None:
         better = "no other budget that was tried is clearly better"
         if chosen.budget != result.advised.tokens:

@@ -44,7 +44,7 @@ from wane.lab.readers.documents import is_model_message
 from wane.lab.recorded_session import CallUsage, EvictionStep, ModelCall, RecordedEviction, RecordedSession
 from wane.prices import split_tier
 from wane.rewrites import CACHE_NOTE, Explanation
-from wane.strategies.registry import get_strategy
+from wane.strategies.registry import STRATEGY_NAMES, get_strategy, traits
 from wane.strategies.strategy import Resumable, StrategySettings, Substitute
 
 
@@ -172,6 +172,7 @@ def _session(name: str, header: Header, records: Iterable[tuple[int, Record]], p
     session = fold.builder.build()
     session.evictions = fold.evictions
     session.marks = fold.marks
+    session.budget = fold.budget
     session.id, session.parent, session.agent = header.id, header.parent, fold.agent
     return session
 
@@ -267,6 +268,7 @@ class _Fold:
         self.builder = builder
         self.evictions: list[RecordedEviction] = []
         self.agent = ""  # whose requests the proxy recorded
+        self.budget: int | None = None  # None where the strategy keeps none
         self._format = message_format
         self._usages = _PendingUsage()
         self._rewritten: Explanation | None = None  # of the call whose usage comes next
@@ -293,9 +295,11 @@ class _Fold:
             self._take_pass(record, line)
         elif isinstance(record, StrategyRecord):
             self._take_strategy(record, line)
-        elif isinstance(record, ConfigRecord) and record.overhead:
+        elif isinstance(record, ConfigRecord):
             # The tokens of instructions and tools are known at the first request; then the settings are recorded again.
-            self.builder.system_tokens = record.overhead
+            self.builder.system_tokens = record.overhead or self.builder.system_tokens
+            bounded = record.strategy in STRATEGY_NAMES and traits(record.strategy).bounded
+            self.budget = record.budget if bounded else None
         elif isinstance(record, NoteRecord) and record.topic == CLIENT_NOTE:
             self._usages.rounds = True
             self.agent = text(record.data.get("agent")) or self.agent
