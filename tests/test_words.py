@@ -14,9 +14,10 @@ import pytest
 from tests.cli.conftest import Run, plain_surroundings, run
 from wane.cli.command_registry import COMMANDS
 from wane.lab.columns import COLUMNS, SWEPT
+from wane.lab.tuning import DEPTHS, KNOBS
 from wane.pages import KIT, Dress
 from wane.rewrites import Cause
-from wane.words import CAUSES, GLOSSARY, HEADINGS, LEVELS, PURPOSES, STRATEGIES, TYPES, explain_term
+from wane.words import CAUSES, GLOSSARY, HEADINGS, LEVELS, PURPOSES, SETTINGS, STRATEGIES, TYPES, explain_term
 
 __all__ = ["plain_surroundings", "run"]  # fixtures
 
@@ -104,6 +105,12 @@ def test_every_heading_and_every_name_comes_from_the_table() -> None:
         "levels": dict(LEVELS),
         "glossary": dict(GLOSSARY),
     }
+
+
+def test_every_setting_that_a_tuning_tries_is_explained() -> None:
+    tried = {name.replace("_", " ") for name in (*DEPTHS, *KNOBS)}
+    assert set(SETTINGS) == tried
+    assert all(explain_term(name) for name in (*DEPTHS, *KNOBS))
 
 
 def test_the_glossary_has_the_same_meanings_and_names() -> None:

@@ -115,6 +115,15 @@ GLOSSARY: Final[Mapping[str, str]] = {
 """What the terms mean that people meet in the terminal and on pages, in order."""
 
 
+SETTINGS: Final[Mapping[str, str]] = {
+    "low water": GLOSSARY["low water"],
+    "order": "which piece of work goes first: `last_use`, the one used longest ago, or `paper`, work before reading",
+    "guard": "the share of the room that holds the newest work, which a pass spares if it can",
+    "evict when cold": "whether a pass runs early when the provider's cache has expired and it costs nothing extra",
+}
+"""What the settings mean that a tuning tries; the underscores of their names are spaces."""
+
+
 def name_strategy(name: str) -> str:
     """Return what a strategy is called."""
     return STRATEGIES.get(name, name)
@@ -133,4 +142,8 @@ def name_level(name: str) -> str:
 def explain_term(text: str) -> str:
     """Return the meaning of a term, or of what a figure is called; empty if there is none."""
     word = text.strip().lower()
-    return GLOSSARY.get(word) or GLOSSARY.get(re.sub(r"(?<=s)es$|s$", "", word), "")
+    return (
+        GLOSSARY.get(word)
+        or SETTINGS.get(word.replace("_", " "))
+        or GLOSSARY.get(re.sub(r"(?<=s)es$|s$", "", word), "")
+    )

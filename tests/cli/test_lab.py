@@ -563,6 +563,9 @@ class TestTune:
         assert [label for label, _, is_sum in budget["lines"] if is_sum] == [f"{chosen['budget']:,} tokens"]
         assert " with Wane at " in cost["bound"]
         assert in_view["what"] == "Of what was needed later, still in view"
+        named = {name for name, *_ in data["others"]}
+        explained = {*data["settings"], "budget", "truncate", "compact", "clear-tools", "paper"}
+        assert not [name for name in named if not name.startswith(tuple(explained))]
         with Browser(390, 800) as browser:
             browser.open(page)
             marks = "[...document.querySelectorAll('.dotmark')].map(it => it.getAttribute('aria-label'))"

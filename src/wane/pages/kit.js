@@ -80,7 +80,7 @@ function linkWords() {
   const pattern = new RegExp(`\\b(${words.join("|")})(?:e?s)?\\b`, "i"), used = new Map();
   const box = h("details", { id: "words" }, h("summary", {}, "Words on this page"));
   // In sentences of the page itself: a title or a text of the session stays as it is.
-  const leads = (node) => node.parentElement.closest(".lead, .what, .bound, .outcome, .note, .reasons") && !node.parentElement.closest("a, button, summary, code, pre, bdi, .tip, .away, [hidden]");
+  const leads = (node) => node.parentElement.closest(".lead, .what, .bound, .outcome, .note, .reasons, .facts dt") && !node.parentElement.closest("a, button, summary, code, pre, bdi, .tip, .away, [hidden]");
   const walker = document.createTreeWalker(byId("main"), NodeFilter.SHOW_TEXT), nodes = [];
   while (walker.nextNode()) if (leads(walker.currentNode)) nodes.push(walker.currentNode);
   for (let node of nodes) {

@@ -29,7 +29,7 @@ from wane.lab.tight_sessions import tight_lines
 from wane.lab.tuning import Tuning
 from wane.lab.verdict import OURS
 from wane.strategies.registry import describe, traits
-from wane.words import PURPOSES
+from wane.words import PURPOSES, SETTINGS
 
 OFTEN: Final = 0.05
 """Share of the calls above which the table points out requests over the budget."""
@@ -327,6 +327,7 @@ def write_tune_report(
         "config": tuning.config(),
         "reasons": list(reasons),
         "others": list(others),
+        "settings": dict(SETTINGS),
     }
     write_page(Path(path), page.to_html(SIZE_LIMIT))
 

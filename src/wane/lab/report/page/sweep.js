@@ -172,4 +172,5 @@ function tuneReasons() {
   body.append(h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "What else was tried, scrollable" }, h("table", { class: "others" },
     h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
     h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row[0]), row.slice(1, heads.length).map((text) => h("td", {}, text))))))));
+  body.append(h("details", {}, h("summary", {}, "What the settings mean"), h("dl", { class: "glossary" }, Object.entries(data.settings).map(([name, meaning]) => [h("dt", {}, name), h("dd", {}, marked(meaning))]))));
 }
