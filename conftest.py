@@ -12,7 +12,10 @@ import gc
 import inspect
 import logging
 import signal
+import tomllib
 from collections import defaultdict
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -67,6 +70,16 @@ SLOW_TO_LOAD = (
     "research/tests/evaluation/test_statistics.py",
 )
 """Tests that load other people's frameworks, which takes each process seconds."""
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Refuse an installation from before the entry points changed: commands and strategies would be missing."""
+    with suppress(PackageNotFoundError):
+        installed = {(point.group, point.name, point.value) for point in distribution("wane-research").entry_points}
+        declared = tomllib.loads((session.config.rootpath / "research/pyproject.toml").read_text(encoding="utf-8"))
+        groups = declared["project"]["entry-points"].items()
+        if installed != {(group, name, value) for group, points in groups for name, value in points.items()}:
+            pytest.exit("the entry points of wane-research have changed: run `make .venv/.ready`", returncode=1)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

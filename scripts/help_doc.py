@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from generated import write_or_check
-from wane.cli.command_registry import AGENT, RESEARCH, find_commands
+from wane.cli.command_registry import AGENT, find_commands
 from wane.cli.parser import Command, is_literal, paragraphs
 from wane.cli.shared_flags import VERSION
 from wane.flags import Flag
@@ -27,7 +27,9 @@ FOLDER: Final = "commands"
 def documents(path: Path) -> dict[Path, str]:
     """Return all pages by their paths, from the path of the one that lists them."""
     grouped: dict[str, list[Command]] = {}
-    for command in find_commands()[0]:
+    for command in find_commands().commands:
+        if command.extension is not None and command.extension.distribution != "wane-research":
+            continue
         grouped.setdefault(command.name.partition(" ")[0], []).append(command)
     pages = {path: listing(grouped)}
     for name, commands in grouped.items():
@@ -38,7 +40,7 @@ def documents(path: Path) -> dict[Path, str]:
 def listing(grouped: dict[str, list[Command]]) -> str:
     """Return the page that lists the commands, with the agent's own options."""
     rows = []
-    groups = find_commands()[1]
+    groups = find_commands().groups
     for name, commands in grouped.items():
         inner = [f"`{command.name.partition(' ')[2]}`" for command in commands if command.name != name]
         summary = paragraphs(groups[name])[0] if name in groups else commands[0].summary
@@ -74,7 +76,7 @@ def section(command: Command, level: str, extra: Iterable[Flag] = (), note: str 
     if note:
         yield note
     yield f"```\n{command.usage}\n```\n"
-    if command.name.partition(" ")[0] in RESEARCH:
+    if command.extension is not None:
         yield "Part of [`wane-research`](../install.md#research).\n"
     for paragraph in paragraphs(command.text):
         if not is_literal(paragraph):
@@ -96,6 +98,9 @@ def escape_cell(text: str) -> str:
 
 def main(args: list[str]) -> int:
     """Write the pages, or check them. A page of a command that is gone goes, too."""
+    if "eval" not in find_commands().groups:
+        print("the commands of wane-research are not installed, or from before a change: run `make .venv/.ready`")
+        return 1
     path = Path(args[-1])
     pages = documents(path)
     folder = path.parent / FOLDER

@@ -13,15 +13,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from wane.core.errors import ConfigError
-from wane.words import strategy_of_word
 
 T = TypeVar("T")
 
 _NUMBERS: Final[dict[type, str]] = {int: "a whole number", float: "a number"}
+
+
+def read_by(name: str) -> Callable[[str], Any]:
+    """Return a flag's `read` by its name, `module:function`, which is imported only when there is a value to read."""
+
+    def read(text: str) -> Any:
+        return resolve_name(name)(text)
+
+    return read
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +99,7 @@ class Declared:
             raise ConfigError(f"{name} is empty; give it a value, or leave it out")
         if self.choices and value not in self.choices:
             *others, last = self.choices
-            meant = strategy_of_word(value)
-            hint = f"; did you mean {meant}?" if meant in self.choices else ""
-            raise ConfigError(f"{name} is {value!r:.80}; it must be {', '.join(others)} or {last}{hint}")
+            raise ConfigError(f"{name} is {value!r:.80}; it must be {', '.join(others)} or {last}")
         number = _NUMBERS.get(self.kind) if self.flag.read is None else None
         try:
             if number and not value.isascii():

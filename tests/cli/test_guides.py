@@ -48,7 +48,7 @@ def trouble(line: str) -> str:
         words = words[: words.index("|")]
     try:
         args, rest = split(words)
-        command, options = parse(args, AGENT, *find_commands())
+        command, options = parse(args, AGENT, find_commands())
     except UsageError as error:
         return str(error)
     if command.name == "run" and not (options.agent and [*rest] == words[words.index(options.agent) + 1 :]):

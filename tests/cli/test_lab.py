@@ -540,7 +540,7 @@ class TestTune:
     @pytest.mark.parametrize("low_water", [0.3, 0.55])
     def test_it_ends_in_a_command_that_does_what_is_recommended(self, low_water: float) -> None:
         chosen = Candidate(50_000, Policy(low_water=low_water, order="paper"), Totals())
-        command, options = parse(shlex.split(command_for(chosen, "claude-code"))[1:], AGENT, *find_commands())
+        command, options = parse(shlex.split(command_for(chosen, "claude-code"))[1:], AGENT, find_commands())
         assert (command.name, options.agent) == ("run", "claude")
         assert parse_budget(options.context.budget) == 50_000
         assert options.context.policy_settings.applied_to("default") == Policy(low_water=low_water)

@@ -99,8 +99,8 @@ class TestCommandLine:
             (["plna"], "unknown command 'plna'; did you mean plan? See wane --help"),
             (["chat"], "unknown command 'chat'; wane alone starts the chat, and wane -p TASK does one task."),
             (["chat", "--budjet", "3"], "unknown option --budjet; did you mean --budget? See wane --help"),
-            (["demo", "--strategy", "wane"], "--strategy is 'wane'; it must be none, truncate"),
-            (["demo", "--strategy", "wane"], "or cwl; did you mean cwl?"),
+            (["demo", "--strategy", "wane"], "strategy 'wane' is unknown; known: none, truncate"),
+            (["demo", "--strategy", "wane"], "; did you mean cwl?"),
             (["proxy", "--port", "8000"], "unknown option --port; did you mean --listen?"),
             (["view", "--html", "x"], "unknown option --html; did you mean --output?"),
             (["report", "--since", "3d"], "unknown option --since; did you mean --days?"),
@@ -172,7 +172,7 @@ class TestCommandLine:
 
 class TestAgentOptions:
     def options(self, *args: str) -> AgentOptions:
-        command, options = parse(args, AGENT, *find_commands())
+        command, options = parse(args, AGENT, find_commands())
         assert command is AGENT
         return agent_options(options)
 

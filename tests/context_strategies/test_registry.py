@@ -5,16 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from wane.agent.options import Strategy as StrategyChoice
 from wane.conversation import ContextSettings
 from wane.core import Policy
 from wane.core.errors import ConfigError
-from wane.proxy.settings import StrategyName
-from wane.strategies.registry import STRATEGY_NAMES, describe, get_strategy, traits
+from wane.strategies.registry import (
+    STRATEGY_NAMES,
+    check_live,
+    check_unaided,
+    describe,
+    get_strategy,
+    traits,
+)
 from wane.strategies.strategy import Strategy, StrategySettings, Traits
 from wane.strategies.window_strategy import WindowStrategy
 
@@ -85,5 +90,10 @@ def test_a_strategy_states_its_own_facts() -> None:
 
 def test_the_proxy_runs_the_strategies_that_call_no_model_and_no_tool_alone() -> None:
     alone = {name for name in STRATEGY_NAMES if not traits(name).summarises and traits(name).leaving is None}
-    assert set(get_args(StrategyName)) == alone
-    assert set(get_args(StrategyChoice)) == set(STRATEGY_NAMES)
+    for name in STRATEGY_NAMES:
+        assert check_live(name) == name
+        if name in alone:
+            assert check_unaided(name) == name
+        else:
+            with pytest.raises(ConfigError, match=f"cannot run the strategy '{name}'; it runs none, truncate, "):
+                check_unaided(name)

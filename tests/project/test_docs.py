@@ -30,7 +30,7 @@ def test_each_command_has_a_page_and_a_page_without_a_command_goes(
     page, old = tmp_path / "cli.md", tmp_path / "commands" / "old.md"
     help_doc.main([str(page)])
     made = {path.stem for path in old.parent.iterdir()}
-    assert made == {command.name.partition(" ")[0] for command in find_commands()[0]}
+    assert made == {command.name.partition(" ")[0] for command in find_commands().commands}
     old.write_text("# wane old")
     assert help_doc.main(["--check", str(page)]) == 1
     assert "old.md is of no command" in capsys.readouterr().err

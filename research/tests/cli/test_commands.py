@@ -8,10 +8,12 @@ from typing import get_type_hints
 import pytest
 
 from tests.cli.conftest import Run
-from tests.cli.test_main import WITHOUT
-from wane.cli.command_registry import RESEARCH
+from wane.cli.command_registry import find_commands
 from wane.cli.parser import Command
-from wane_research.cli.commands import COMMANDS, GROUPS
+from wane_research.cli.commands import EVAL, LAB
+
+GROUPS = {"lab": LAB, "eval": EVAL}
+COMMANDS = (*LAB.commands, *EVAL.commands)
 
 
 class TestInstalled:
@@ -35,7 +37,29 @@ class TestInstalled:
         assert list(types.values()) == [command.options]
 
     def test_wane_knows_the_groups(self) -> None:
-        assert {*RESEARCH} == {*GROUPS} == {command.name.partition(" ")[0] for command in COMMANDS}
+        known = find_commands()
+        assert {name: known.groups[name] for name in GROUPS} == {name: group.text for name, group in GROUPS.items()}
+        assert not known.refused
+        names = [command.name for command in known.commands]
+        assert [name for name in names if name.partition(" ")[0] in GROUPS] == [
+            *(command.name for command in EVAL.commands),
+            *(command.name for command in LAB.commands),
+        ]
+
+
+# The command in an environment of everything but this distribution.
+WITHOUT_RESEARCH = """
+import os, sys, tempfile
+with tempfile.TemporaryDirectory() as others:
+    for folder in [folder for folder in sys.path if os.path.basename(folder) == "site-packages"]:
+        for name in os.listdir(folder):
+            if not name.startswith("wane_research"):
+                os.symlink(os.path.join(folder, name), os.path.join(others, name))
+        sys.path[sys.path.index(folder)] = others
+    sys.path[:] = [folder for folder in sys.path if not os.path.exists(os.path.join(folder, "wane_research"))]
+    from wane.cli.main import main
+    sys.exit(main())
+"""
 
 
 class TestNotInstalled:
@@ -49,19 +73,19 @@ class TestNotInstalled:
         ],
     )
     def test_a_line_says_how_to_install_it(self, spawn: Run, args: tuple[str, ...], name: str) -> None:
-        done = spawn("wane_research", *args, code=WITHOUT)
+        done = spawn(*args, code=WITHOUT_RESEARCH)
         clone = name.replace("wane-research", "./research")
-        assert (done.code, done.out) == (1, "")
+        assert (done.code, done.out) == (2, "")
         assert done.err == (
             f'wane: wane {args[0]} needs {name}. Install it with: pip install "{name}", '
             f'or in a clone: pip install "{clone}"\n'
         )
 
     def test_the_help_of_wane_lists_its_own_commands_alone(self, spawn: Run) -> None:
-        done = spawn("wane_research", "--help", code=WITHOUT)
+        done = spawn("--help", code=WITHOUT_RESEARCH)
         assert done.code == 0
         assert "\n  demo " in done.out
         assert not any(f"\n  {group} " in done.out for group in GROUPS)
 
     def test_a_command_of_wane_needs_it_not(self, spawn: Run, chat: Path) -> None:
-        assert spawn("wane_research", "plan", chat, code=WITHOUT).code == 0
+        assert spawn("plan", chat, code=WITHOUT_RESEARCH).code == 0

@@ -16,8 +16,8 @@ from tests.context_strategies.test_contract import (
 )
 from tests.strategies import times
 from wane.core import Item
+from wane.strategies.registry import peer_names, usable_peers
 from wane.strategies.strategy import StrategySettings
-from wane_research.peers import PEERS, installed_peers
 
 KEPT: dict[str, tuple[Rule, ...]] = {
     "langchain-trim": (rules.in_order, rules.calls_paired, rules.calls_intact, rules.budget_held),
@@ -43,15 +43,15 @@ KEPT: dict[str, tuple[Rule, ...]] = {
 def of_peers(*but: str) -> pytest.MarkDecorator:
     """A test for each peer but some, skipped if the peer's library is not installed."""
     parameters = []
-    for name in PEERS:
-        skip = pytest.mark.skipif(name not in installed_peers(), reason="its library is not installed")
+    for name in peer_names():
+        skip = pytest.mark.skipif(name not in usable_peers(), reason="its library is not installed")
         if name not in but:
             parameters.append(pytest.param(name, marks=skip))
     return pytest.mark.parametrize("name", parameters)
 
 
 def test_it_covers_every_peer() -> None:
-    assert set(KEPT) == set(PEERS)
+    assert set(KEPT) == set(peer_names())
 
 
 @pytest.mark.full

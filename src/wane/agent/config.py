@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 from wane.agent.approval.permission_rules import Rule
-from wane.agent.options import AgentOptions, PolicyName, SandboxMode, Strategy
+from wane.agent.options import AgentOptions, PolicyName, SandboxMode
 from wane.agent.search_path import holds_home
 from wane.agent.secrets import read_of_project
 from wane.budgets import is_auto
 from wane.conversation.context import SETTING_NAMES, ContextSettings
 from wane.core import DEFAULT_BUDGET, Policy, parse_budget
 from wane.core.errors import ConfigError
+from wane.strategies.registry import check_live
 from wane.tuned import settings_folder
 
 if TYPE_CHECKING:
@@ -301,7 +302,7 @@ _CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
     # A policy checks its own values, but takes any value as true or false.
     **{name: partial(_value_in, Policy, name) for name in _POLICY_KEYS},
     **{name: _flag for name, kind in _POLICY_KEYS.items() if kind == "bool"},
-    "strategy": partial(_one_of, get_args(Strategy)),
+    "strategy": check_live,
     "yolo": _flag,
     "allow": _rules,
     "deny": _rules,

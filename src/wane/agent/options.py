@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
-from wane.flags import Flag
+from wane.flags import Flag, read_by
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -25,11 +25,6 @@ OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 PolicyName: TypeAlias = Literal["default", "paper"]
 """The named policies: `Policy()` and `Policy.paper()`."""
 
-Strategy: TypeAlias = Literal[
-    "none", "truncate", "streaming", "compact", "memgpt", "resum", "acon", "clear-tools", "mask", "fold", "paper", "cwl"
-]
-"""How the context is managed: the strategies of `wane.strategies` that need no other package."""
-
 SandboxMode: TypeAlias = Literal["off", "reads", "all"]
 """What runs in a sandbox: nothing, what only reads and was not asked about, or also what was allowed."""
 
@@ -40,13 +35,17 @@ CHOOSE: Final = ""
 """`AgentOptions.resume` for `--resume` without an id: the user chooses a session from a list."""
 
 
-STRATEGY_HELP: Final = (
+STRATEGY: Final = Flag(
+    "--strategy",
     "How to manage the context: cwl (Wane's own, the default: evict episodes), paper (the same in the smallest steps), "
     "fold (collapse episodes when they end), truncate (drop the oldest messages), streaming (keep the first and the "
     "latest messages), compact (let the model summarise them), memgpt, resum, acon (as in the papers of these names), "
-    "clear-tools (drop old tool results), mask (drop all tool results but the latest ten, whatever the budget) or none."
+    "clear-tools (drop old tool results), mask (drop all tool results but the latest ten, whatever the budget), none, "
+    "or one that an extension adds.",
+    "STRATEGY",
+    read=read_by("wane.strategies.registry:check_live"),
 )
-"""What the command line's help says about strategies."""
+"""A strategy that a live agent can use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +174,7 @@ class AgentOptions:
             "Let the model group episodes in tasks. When the work of a task has left, one line about it stays.",
         ),
     ] = None
-    strategy: Annotated[Strategy | None, Flag("--strategy", STRATEGY_HELP, "STRATEGY")] = None
+    strategy: Annotated[str | None, STRATEGY] = None
     no_wane: Annotated[
         bool, Flag("--no-wane", "Do not manage the context: no episodes, no eviction. Same as --strategy none.")
     ] = False

@@ -22,7 +22,7 @@ from wane.agent.assembly import Phases, build_agent, settings_for
 from wane.agent.faults import SILENCE, Patience, fault_of
 from wane.agent.models import explain, resolve_model
 from wane.agent.opening import SessionConfig, SessionParts, name_of, prepare, record_model
-from wane.agent.options import AGENT_FORMAT, Strategy
+from wane.agent.options import AGENT_FORMAT
 from wane.agent.prompts import Prompt, answer_open_calls, event_of, has_begun, with_images
 from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError, seeing
 from wane.agent.rewind import FileHistory, changed_files, fork_of, note_on_left, put_back, records_before
@@ -313,7 +313,7 @@ class AgentSession:
 
         What was evicted stays out of the view (R14). While eviction is off, nothing more is evicted.
         """
-        strategy: Strategy = "paper" if self.conversation.settings.strategy == "paper" else "cwl"
+        strategy = "paper" if self.conversation.settings.strategy == "paper" else "cwl"
         self.conversation.change(strategy=strategy, manage=on)
         self.settings = self.settings.replace(strategy=strategy if on else "none")
         self._recorder.config()

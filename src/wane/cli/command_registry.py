@@ -6,10 +6,12 @@ The classes of their options are in the `…_commands.py` of each folder.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from wane.cli.parser import Command
-from wane.research import is_research_installed, load_research
+from wane.cli.parser import Command, CommandGroup, Commands
+from wane.core.errors import ExtensionError
+from wane.extensions import Extension, find_extensions, find_replacing
 
 AGENT_TEXT: Final = """\
 A coding agent that keeps its context within a budget, and tools that show how it does so.
@@ -74,12 +76,50 @@ COMMANDS: Final = (
 )
 """Wane's own, in the order of help."""
 
-RESEARCH: Final = {"lab": "", "eval": "eval"}
-"""The groups of commands that `wane-research` adds, with the extra of it that each needs."""
+FIRST_WORDS: Final = frozenset(command.name.partition(" ")[0] for command in COMMANDS)
+"""Names that no extension can take."""
 
 
-def find_commands() -> tuple[Sequence[Command], Mapping[str, str]]:
-    """Return all commands that are installed, in the order of help, and the help texts of the groups among them."""
-    if not is_research_installed():
-        return COMMANDS, {}
-    return (*COMMANDS, *load_research("cli.commands:COMMANDS")), load_research("cli.commands:GROUPS")
+def find_commands(args: Sequence[str] | None = None) -> Commands:
+    """Return the commands that a command line may name, in the order of help; all of them without a line.
+
+    Extensions are not looked for if the line begins with a command of Wane's own.
+    """
+    commands, groups = list(COMMANDS), dict[str, str]()
+    refused: dict[str, ExtensionError] = {}
+    extensions: Mapping[str, Extension] = {}
+    if args is None or (args and args[0] not in FIRST_WORDS):
+        refused = {
+            extension.name: extension.refusal("Wane has a command of this name")
+            for extension in find_replacing("command", FIRST_WORDS)
+        }
+        extensions = find_extensions("command", FIRST_WORDS)
+    for name, extension in extensions.items():
+        try:
+            added = load_command(extension)
+        except ExtensionError as error:
+            refused[name] = error
+            continue
+        if isinstance(added, CommandGroup):
+            groups[name] = added.text
+            commands += added.commands
+        else:
+            commands.append(added)
+    return Commands(commands, groups, refused)
+
+
+def load_command(extension: Extension) -> Command | CommandGroup:
+    """Return what an extension adds: a command of its name, or the commands whose first word that is."""
+    added = extension.load()
+    if isinstance(added, CommandGroup):
+        commands = tuple(replace(command, extension=extension) for command in added.commands)
+        if all(command.name.startswith(f"{extension.name} ") for command in commands):
+            return replace(added, commands=commands)
+    elif isinstance(added, Command) and added.name == extension.name:
+        command = replace(added, extension=extension)
+        extension.resolve(command.declaration)
+        return command
+    raise extension.refusal(
+        f"{extension.value} is no wane.cli.parser.Command with the name {extension.name!r}, and no CommandGroup of "
+        "commands whose first word that is"
+    )

@@ -15,12 +15,12 @@ from typing import Final
 
 from wane.agent.options import AgentOptions
 from wane.cli import failure
-from wane.cli.command_registry import AGENT, RESEARCH, find_commands
+from wane.cli.command_registry import AGENT, find_commands
 from wane.cli.failure import UsageError, need_agent
 from wane.cli.parser import parse
 from wane.cli.terminal.text import say
 from wane.core.errors import WaneError
-from wane.research import MissingResearchError, is_research_installed
+from wane.extensions import blame_extensions
 
 STDIN: Final = "-"
 """The task that means standard input."""
@@ -33,7 +33,8 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run a command line, given without the program's name, or that of the process; return the exit code."""
     _make_lenient()
     try:
-        code = _run(sys.argv[1:] if args is None else args)
+        with blame_extensions():
+            code = _run(sys.argv[1:] if args is None else args)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else failure.OK
     except WaneError as error:
@@ -55,9 +56,7 @@ def _run(args: Sequence[str]) -> int:
         from wane.cli.proxy.proxy_commands import split
 
         args, arguments = split(args)
-    if args and args[0] in RESEARCH and not is_research_installed():
-        raise MissingResearchError(f"wane {args[0]}", RESEARCH[args[0]])
-    command, options = parse(args, AGENT, *find_commands())
+    command, options = parse(args, AGENT, find_commands(args))
     if not args or args[0] not in _UNSHIELDED:
         from wane.agent.search_path import shield_path
 

@@ -21,6 +21,8 @@ from typing import Any, Final, NoReturn
 
 from wane.cli.failure import UsageError
 from wane.cli.shared_flags import HELP, VERSION
+from wane.core.errors import ExtensionError
+from wane.extensions import PROVIDERS, Extension, install_line
 from wane.flags import Declared, Flag, declare_flags, options_of
 
 _NAME: Final = "command"
@@ -54,6 +56,7 @@ class Command:
             runs. It raises a WaneError for what cannot be used or done, and `main` shows that to the user.
         other_text: a help text to use instead of the docstring.
         daily: the options that its help shows first, apart from the others.
+        extension: what adds it; None for one of Wane's own.
     """
 
     name: str
@@ -61,11 +64,12 @@ class Command:
     function: str
     other_text: str = ""
     daily: tuple[str, ...] = ()
+    extension: Extension | None = None
 
     @property
     def options(self) -> type[Any]:
         """The class of its options."""
-        options: type[Any] = resolve_name(self.declaration)
+        options: type[Any] = self._resolve(self.declaration)
         return options
 
     @property
@@ -100,25 +104,54 @@ class Command:
 
     @property
     def run(self) -> Callable[[Any], int]:
-        function: Callable[[Any], int] = resolve_name(self.function)
+        function: Callable[[Any], int] = self._resolve(self.function)
         return function
 
+    def _resolve(self, name: str) -> Any:
+        return resolve_name(name) if self.extension is None else self.extension.resolve(name)
 
-def parse(
-    args: Sequence[str], agent: Command, commands: Sequence[Command], groups: Mapping[str, str]
-) -> tuple[Command, Any]:
+
+@dataclass(frozen=True, slots=True)
+class CommandGroup:
+    """Commands with one first word, which does nothing by itself.
+
+    Attributes:
+        text: the help text of the group.
+        commands: its commands, in the order of help.
+    """
+
+    text: str
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """The commands that a line may name.
+
+    Attributes:
+        commands: all of them, in the order of help.
+        groups: help texts of the groups among them, by name.
+        refused: why commands of extensions cannot be used, by their first word.
+    """
+
+    commands: Sequence[Command]
+    groups: Mapping[str, str]
+    refused: Mapping[str, ExtensionError]
+
+
+def parse(args: Sequence[str], agent: Command, catalogue: Commands) -> tuple[Command, Any]:
     """Return the command that a command line names and its options; the agent runs if it names none.
 
     Args:
         args: the command line without the program's name.
         agent: the agent.
-        commands: the commands.
-        groups: help texts of the groups of commands, by name.
+        catalogue: the commands.
 
     Raises:
+        ExtensionError: for a command of an extension that cannot be used.
         SystemExit: after printing help or the version.
     """
-    parser = _parser(args, agent, commands, groups)
+    parser = _parser(args, agent, catalogue)
     parser.check(args)
     parsed, extra = parser.parse_known_args(args)
     values = vars(parsed)
@@ -129,7 +162,7 @@ def parse(
     of_agent = {key.removeprefix(_PREFIX): value for key, value in values.items() if key.startswith(_PREFIX)}
     if name is None:
         return agent, options_of(agent.options, of_agent)
-    command = next(command for command in commands if command.name == name)
+    command = next(command for command in catalogue.commands if command.name == name)
     if of_agent:
         how, words, at = f"see wane {name} --help", name.split(), parser.command_at
         behind = args[at : at + len(words)] == words and of_agent.keys() <= {
@@ -151,6 +184,7 @@ class _Parser(argparse.ArgumentParser):
         self._negative_number_matcher = _NEGATIVE  # argparse's own takes `-1d` for an option
         self.names: list[str] = []  # of all of its commands
         self.commands: dict[str, _Parser] = {}  # those that the line may name
+        self.refused: Mapping[str, ExtensionError] = {}
         self.command_at = 0  # the place of the command in the line, once that was checked
         self.command: Command | None = None  # the one that it parses; None for a group, and for the agent
 
@@ -168,8 +202,12 @@ class _Parser(argparse.ArgumentParser):
                 self.command_at = len(args) - len(words) - 1
                 self.commands[word].check(words)
                 return
+            elif word in self.refused:
+                raise self.refused[word]
             elif self.names and not unknown:
                 unknown = word
+                if self.prog == "wane" and word in PROVIDERS:
+                    raise UsageError(f"wane {word} needs {PROVIDERS[word]}. {install_line(PROVIDERS[word])}")
         if unknown:
             hint = _hint(unknown, self.names)
             if self.prog == "wane" and hint == ".":
@@ -245,17 +283,21 @@ def _hint(word: str, names: Iterable[str]) -> str:
     return f"; did you mean {by_word[matches[0]]}?" if matches else "."
 
 
-def _parser(args: Sequence[str], agent: Command, commands: Sequence[Command], groups: Mapping[str, str]) -> _Parser:
+def _parser(args: Sequence[str], agent: Command, catalogue: Commands) -> _Parser:
     from wane import __version__
+
+    commands, groups = catalogue.commands, catalogue.groups
 
     def first_page() -> str:
         # Commands of two words are listed in the help of the first word.
         outline = [(command.name, command.summary) for command in commands if " " not in command.name]
         outline += [(group, paragraphs(text)[0]) for group, text in groups.items()]
+        outline += [(name, str(error)) for name, error in catalogue.refused.items()]
         return _page(agent.usage, agent.text, (*agent.flags, VERSION, HELP), outline)
 
     parser = _Parser("wane", allow_abbrev=False)
     parser.page = first_page
+    parser.refused = catalogue.refused
     parser.add_argument(VERSION.spelled, action="version", version=f"wane {__version__}")
     words = set(args)
     parser.names = [command.name for command in commands if " " not in command.name] + list(groups)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-from wane.agent.options import STRATEGY_HELP, Strategy
+from wane.agent.options import STRATEGY
 from wane.cli import flag_values
 from wane.cli.shared_flags import (
     Budget,
@@ -237,7 +237,7 @@ class DemoCommandOptions:
       wane demo --json                 print the summary only
     """
 
-    strategy: Annotated[Strategy, Flag("--strategy", STRATEGY_HELP, "STRATEGY")] = "cwl"
+    strategy: Annotated[str, STRATEGY] = "cwl"
     keep: Annotated[Path | None, Flag("--keep", "Keep the demo's repository in DIR, to look at afterwards.", "DIR")] = (
         None
     )

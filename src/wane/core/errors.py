@@ -7,6 +7,8 @@
     ├── UnknownEpisodeError(KeyError) no episode of that name
     ├── CounterError(RuntimeError)   a token counter that cannot work here
     ├── MissingExtraError(ImportError) a part of Wane whose extra is not installed
+    ├── ExtensionError                  an extension that cannot be used
+    │   └── MissingExtensionError(ImportError) one that needs something that is not installed
     └── JournalError(RuntimeError)   a session on disk
         ├── SessionNotFoundError     no such session
         ├── SessionLockedError       another process writes it
@@ -63,6 +65,14 @@ class MissingExtraError(WaneError, ImportError):
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
         # By default, unpickling passes the message alone, which `__init__` does not accept.
         return type(self), (self.part, self.extra)
+
+
+class ExtensionError(WaneError):
+    """An extension that cannot be used: it cannot be loaded, is not what it should be, or failed at its work."""
+
+
+class MissingExtensionError(ExtensionError, ImportError):
+    """An extension, or something that it needs, which is not installed. The message says how to install it."""
 
 
 class JournalError(WaneError, RuntimeError):

@@ -298,7 +298,3 @@ def _is_proxy(listen: Address, upstream: UpstreamUrl) -> bool:
     except ValueError:
         anywhere = False
     return upstream.is_loopback and (anywhere or listen.is_loopback)
-
-
-StrategyName = Literal["cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "none"]
-"""Strategies that a proxy runs: those that call no model."""

@@ -1,17 +1,18 @@
-"""The strategies by name, for `--strategy`."""
+"""The strategies by name, for `--strategy`: Wane's own, and peers, which other distributions add by entry points."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Final
 
 from wane.core import Policy
-from wane.core.errors import ConfigError
-from wane.research import MissingResearchError, is_research_installed, load_research
-from wane.strategies.strategy import Strategy, StrategySettings, Traits
+from wane.core.errors import ConfigError, MissingExtensionError
+from wane.extensions import blame_extensions, find_extensions, install_line
+from wane.strategies.strategy import Resumable, Strategy, StrategySettings, Traits
 from wane.words import strategy_of_word
 
 # The class of each strategy, which states its facts. A module is loaded when one of its strategies is asked for.
@@ -34,22 +35,27 @@ STRATEGY_NAMES: Final = tuple(_OURS)
 """Wane's own strategies, in the order of reports."""
 
 
-def peers() -> Mapping[str, str]:
-    """Return one line on each strategy of another library, by name, in the order of reports; none without research."""
-    strategies: Mapping[str, str] = load_research("peers:PEERS") if is_research_installed() else {}
-    return strategies
+def peer_names() -> tuple[str, ...]:
+    """Return the strategies that other distributions add, in the order of reports."""
+    return tuple(find_extensions("strategy", STRATEGY_NAMES))
 
 
-def installed_peers() -> tuple[str, ...]:
-    """Return the strategies whose libraries are installed, in the order of reports.
+def usable_peers() -> tuple[str, ...]:
+    """Return the strategies of other distributions whose requirements are installed, in the order of reports.
 
     Raises:
-        MissingResearchError: if there are none.
+        MissingExtensionError: if there are none.
+        ExtensionError: for one that cannot be used for another reason.
     """
-    names: tuple[str, ...] = load_research("peers:installed_peers")() if is_research_installed() else ()
+    names: list[str] = []
+    for name in peer_names():
+        with suppress(MissingExtensionError):
+            strategy_class(name)
+            names.append(name)
     if not names:
-        raise MissingResearchError("a strategy of another library", "peers")
-    return names
+        how = install_line("wane-research[peers]")
+        raise MissingExtensionError(f"no strategy of another library is installed. {how}")
+    return tuple(names)
 
 
 def describe(name: str) -> str:
@@ -57,22 +63,69 @@ def describe(name: str) -> str:
 
     Raises:
         ConfigError: for an unknown name.
+        ExtensionError: for an extension that cannot be used.
     """
     check_strategy(name)
-    return _class_of(name).summary if name in _OURS else peers()[name]
+    return strategy_class(name).summary
 
 
 @cache
-def _class_of(name: str) -> type[Strategy]:
-    """Return the class of one of Wane's own strategies."""
-    module, _, attribute = _OURS[name].partition(":")
-    strategy_class: type[Strategy] = getattr(import_module(f"wane.strategies.{module}"), attribute)
-    return strategy_class
+def strategy_class(name: str) -> type[Strategy]:
+    """Return the class of a known strategy, which states its facts.
+
+    Raises:
+        ExtensionError: for an extension that cannot be used.
+    """
+    if name in _OURS:
+        own_class: type[Strategy] = resolve_name(f"wane.strategies.{_OURS[name]}")
+        return own_class
+    extension = find_extensions("strategy", STRATEGY_NAMES)[name]
+    loaded = extension.load()
+    if not isinstance(loaded, type) or not issubclass(loaded, Strategy):
+        raise extension.refusal(f"{extension.value} is no subclass of wane.strategies.strategy.Strategy")
+    if loaded.__abstractmethods__:
+        raise extension.refusal(f"its class lacks {', '.join(sorted(loaded.__abstractmethods__))}")
+    if getattr(loaded, "name", None) != name or not loaded.summary:
+        raise extension.refusal(f"its class needs the name {name!r} and a summary")
+    return loaded
 
 
 def traits(strategy: str) -> Traits:
-    """Return what a strategy is, by its name."""
-    return _class_of(strategy).traits if strategy in _OURS else Traits()
+    """Return what a strategy is, by its name; the defaults for an unknown one."""
+    return strategy_class(strategy).traits if strategy in _OURS or strategy in peer_names() else Traits()
+
+
+def check_live(strategy: object) -> str:
+    """Return a strategy that a live agent can use.
+
+    Raises:
+        ConfigError: for an unknown name, and for a strategy that works in replays alone.
+        ExtensionError: for an extension that cannot be used.
+    """
+    name = check_strategy(strategy)
+    if name not in _OURS and not issubclass(strategy_class(name), Resumable):
+        raise ConfigError(f"strategy {name!r} works in replays alone: no session under it could be resumed")
+    return name
+
+
+def check_unaided(strategy: str) -> str:
+    """Return a strategy that a proxy can use: one that calls no model, and gives the model no tool of its own.
+
+    Raises:
+        ConfigError: for another one.
+        ExtensionError: for an extension that cannot be used.
+    """
+    if not is_unaided(check_live(strategy)):
+        names = ", ".join(filter(is_unaided, STRATEGY_NAMES))
+        raise ConfigError(
+            f"a proxy calls no model by itself, so it cannot run the strategy {strategy!r}; it runs {names}"
+        )
+    return strategy
+
+
+def is_unaided(strategy: str) -> bool:
+    """Whether a strategy calls no model, and gives the model no tool of its own."""
+    return not traits(strategy).summarises and traits(strategy).leaving is None
 
 
 def repeats(strategy: str, doer: str) -> bool:
@@ -97,31 +150,32 @@ def get_strategy(name: str, settings: StrategySettings | None = None) -> Strateg
     """Return a new strategy for one session.
 
     Args:
-        name: one of `STRATEGY_NAMES`, or of `peers`.
+        name: one of `STRATEGY_NAMES`, or of `peer_names`.
         settings: its settings; the defaults if None.
 
     Raises:
         ConfigError: for an unknown name, or a tool class that cannot work.
-        MissingResearchError: for a strategy of a library that is not installed.
+        MissingExtensionError: for a strategy of a library that is not installed.
+        ExtensionError: for an extension that cannot be used.
     """
     check_strategy(name)
+    make: Callable[[StrategySettings], Strategy] = strategy_class(name)
     settings = StrategySettings() if settings is None else settings
     if name in _OURS:
-        make: Callable[[StrategySettings], Strategy] = _class_of(name)
         return make(settings)
-    peer: Strategy = load_research("peers:get_peer")(name, settings)
-    return peer
+    with blame_extensions():
+        return make(settings)
 
 
-def check_strategy(name: object) -> None:
-    """Check that a strategy is known.
+def check_strategy(name: object) -> str:
+    """Return the name of a strategy, if that is known.
 
     Raises:
         ConfigError: for an unknown name.
     """
-    if not isinstance(name, str) or (name not in _OURS and name not in peers()):
-        others = peers()
-        hint = ", ".join(others) or "and with wane-research those of other libraries"
-        meant = strategy_of_word(name) if isinstance(name, str) else ""
-        meant = f"; did you mean {meant}?" if meant in _OURS else ""
-        raise ConfigError(f"strategy {name!r} is unknown; known: {', '.join(STRATEGY_NAMES)}, {hint}{meant}")
+    if isinstance(name, str) and (name in _OURS or name in peer_names()):
+        return name
+    hint = ", ".join(peer_names()) or "and with wane-research those of other libraries"
+    meant = strategy_of_word(name) if isinstance(name, str) else ""
+    meant = f"; did you mean {meant}?" if meant in _OURS else ""
+    raise ConfigError(f"strategy {name!r} is unknown; known: {', '.join(STRATEGY_NAMES)}, {hint}{meant}")

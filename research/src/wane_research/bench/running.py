@@ -21,11 +21,10 @@ from wane.lab.replaying.jobs import run_in_processes
 from wane.lab.replaying.strategy_replay import Pricing, replay
 from wane.lab.replaying.studying import Studied, study
 from wane.prices import Period, Prices, Rates
-from wane.strategies.registry import get_strategy, traits
+from wane.strategies.registry import get_strategy, strategy_class, traits
 from wane.strategies.strategy import StrategySettings
 from wane_research.bench.figures import Evidence, Figures, Watched
 from wane_research.bench.sources import Source
-from wane_research.peers import libraries
 
 BASELINE: Final = "none"
 
@@ -136,6 +135,12 @@ def run_cells(
 
 def _run(subjects: Sequence[Subject], cell: Cell) -> Figures:
     return subjects[cell.recording].run(cell)
+
+
+def libraries(strategy: str) -> tuple[str, ...]:
+    """Return the distributions on which a strategy's view depends; none for Wane's own strategies."""
+    distributions: tuple[str, ...] = getattr(strategy_class(strategy), "distributions", ())
+    return distributions
 
 
 def versions(strategies: Iterable[str]) -> dict[str, str]:

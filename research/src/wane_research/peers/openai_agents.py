@@ -22,6 +22,8 @@ class OpenAIAgentsTrim(Peer):
     """
 
     name = "openai-agents-trim"
+    summary = "OpenAI Agents' ToolOutputTrimmer, without a budget"
+    distributions = ("openai-agents",)
 
     def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)

@@ -42,6 +42,8 @@ class StrandsWindow(Peer):
     """
 
     name = "strands-window"
+    summary = "Strands' SlidingWindowConversationManager, at the budget"
+    distributions = ("strands-agents",)
 
     def __init__(self, settings: StrategySettings) -> None:
         super().__init__(settings)

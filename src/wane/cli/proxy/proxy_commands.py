@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from wane.cli import flag_values
 from wane.cli.failure import UsageError
 from wane.cli.shared_flags import Budget, PolicyName, PolicyOptions, ToolClasses, Window
-from wane.flags import Flag, declare_flags
+from wane.flags import Flag, declare_flags, read_by
 
 _Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 
@@ -30,14 +30,15 @@ class ContextOptions:
     ] = None
     window: Window = None
     strategy: Annotated[
-        Literal["cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "none"],
+        str,
         Flag(
             "--strategy",
             "How to manage the context: cwl (Wane's own, the default: evict episodes), paper (the same in the smallest "
             "steps), truncate (drop the oldest messages), streaming (keep the first and the latest messages), "
-            "clear-tools (drop old tool results), mask (drop all tool results but the latest ten, whatever the budget) "
-            "or none.",
+            "clear-tools (drop old tool results), mask (drop all tool results but the latest ten, whatever the "
+            "budget), none, or one that an extension adds.",
             "STRATEGY",
+            read=read_by("wane.strategies.registry:check_unaided"),
         ),
     ] = "cwl"
     annotate: Annotated[

@@ -15,15 +15,15 @@ from wane.lab.replaying.studying import Studied, budgets_told
 from wane.lab.tight_sessions import TightSession, tight_sessions
 from wane.lab.verdict import NOTABLE, OURS, Baselines, to_dict, verdict, with_room
 from wane.money import dollars
-from wane.strategies.registry import STRATEGY_NAMES, get_strategy, installed_peers, peers
+from wane.strategies.registry import STRATEGY_NAMES, get_strategy, peer_names, usable_peers
 from wane.strategies.strategy import StrategySettings
 from wane.words import name_strategy
 
 BASELINE: Final = "none"
 """The strategy that never evicts; its cost is 1.0."""
 
-GROUPS: Final[Mapping[str, Callable[[], tuple[str, ...]]]] = {"all": lambda: STRATEGY_NAMES, "peers": installed_peers}
-"""Names that stand for several strategies: all of Wane's, and those of other libraries that are installed."""
+GROUPS: Final[Mapping[str, Callable[[], tuple[str, ...]]]] = {"all": lambda: STRATEGY_NAMES, "peers": usable_peers}
+"""Names that stand for several strategies: all of Wane's, and those that other distributions add."""
 
 Progress = Callable[[int, int], None]
 """Called with the number of replays done, and the number of all replays."""
@@ -134,7 +134,7 @@ def compare(
 
     Raises:
         ConfigError: for an unknown strategy, or settings that cannot work.
-        MissingResearchError: for a strategy of a library that is not installed.
+        ExtensionError: for a strategy of a library that is not installed.
     """
     every = list(dict.fromkeys([*names, BASELINE]))
     replays = run_each(engine, studied, [(name, settings) for name in every], progress, trace=trace)
@@ -149,7 +149,7 @@ def parse_strategies(text: str) -> tuple[str, ...]:
 
     Raises:
         ConfigError: for an unknown name; it lists the known ones. Also for a strategy that is named twice.
-        MissingResearchError: for a strategy of a library that is not installed.
+        ExtensionError: for a strategy of a library that is not installed.
     """
     words = [word.strip().lower() for word in text.split(",") if word.strip()]
     if not words:
@@ -163,7 +163,7 @@ def parse_strategies(text: str) -> tuple[str, ...]:
     for name in sorted(names):
         # Refuses an unknown or missing strategy before anything is read.
         get_strategy(name, StrategySettings())
-    return tuple(name for name in (*STRATEGY_NAMES, *peers()) if name in names)
+    return tuple(name for name in (*STRATEGY_NAMES, *peer_names()) if name in names)
 
 
 def run_each(

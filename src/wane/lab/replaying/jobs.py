@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any, Final, Protocol, TypeVar
 
 from wane.core.errors import ConfigError, MissingExtraError, WaneError
+from wane.extensions import blame_extensions
 from wane.lab.replaying.strategy_replay import Pricing, Replay, Subject
 from wane.lab.replaying.strategy_replay import replay as run_replay
 from wane.strategies.registry import get_strategy, traits
@@ -107,7 +108,8 @@ def _end_with_parent() -> None:
 
 def _do(job: Any) -> Any:
     try:
-        return _works[-1](job)
+        with blame_extensions():
+            return _works[-1](job)
     except Exception as error:
         try:
             pickle.loads(pickle.dumps(error))  # noqa: S301 - we made it

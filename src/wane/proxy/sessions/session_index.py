@@ -7,23 +7,22 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final, get_args
+from typing import Final
 from weakref import WeakValueDictionary
 
 from wane.conversation.context import ContextSettings
 from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, TASKS_TOOL, Tool
 from wane.core import DELIMITER, RECALL
 from wane.core.episodes import Choice
-from wane.core.errors import ConfigError, SessionNotFoundError
+from wane.core.errors import SessionNotFoundError
 from wane.core.guidance import guidance
 from wane.journal import RecentRequests
 from wane.proxy.sessions.finder import SessionFinder, SessionOptions
 from wane.proxy.sessions.memory import CachedSession
 from wane.proxy.sessions.session_figures import SessionStatus
-from wane.proxy.settings import StrategyName
 from wane.proxy.store.stores import Store
 from wane.proxy.wire.wire import Body, Equipped, Wire
-from wane.strategies.registry import traits
+from wane.strategies.registry import check_unaided
 
 IDLE: Final = 900.0
 """Seconds without a request after which a stored session leaves memory by default."""
@@ -63,11 +62,7 @@ class SessionIndex:
         keep_requests: bool = True,
     ) -> None:
         self.settings = settings = settings or ContextSettings()
-        if traits(settings.strategy).summarises:
-            raise ConfigError(
-                f"a proxy calls no model by itself, so it cannot run the strategy {settings.strategy!r}; it runs "
-                f"{', '.join(get_args(StrategyName))}"
-            )
+        check_unaided(settings.strategy)
         self.store = store
         self.strict = strict
         self.idle = idle

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from wane.agent.options import Strategy
 from wane.agent.session import AgentSession
 from wane.conversation.events import BudgetUnmet, Event, MessageTaken, PassRan
 from wane.core import Episode, FitReport, Item, Level
@@ -122,7 +121,7 @@ class Summary:
         repository: the kept repository; None if it was not kept.
     """
 
-    strategy: Strategy
+    strategy: str
     session: str | None
     budget: int
     results: tuple[TaskResult, ...]

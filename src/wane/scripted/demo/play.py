@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from wane.agent.config import AgentSettings
-from wane.agent.options import Strategy
 from wane.agent.session import AgentSession, Outcome, SessionConfig
 from wane.conversation import ContextSettings
 from wane.core import FitReport
@@ -44,7 +43,7 @@ class DemoOptions:
         keep: directory for a repository to keep; None makes one that is removed at the end.
     """
 
-    strategy: Strategy = "cwl"
+    strategy: str = "cwl"
     store: SessionStore | None = None
     keep: Path | None = None
     script: Sequence[Task] = TASKS

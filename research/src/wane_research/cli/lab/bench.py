@@ -15,13 +15,12 @@ from wane.cli.failure import UsageError
 from wane.cli.lab.common import figure_table, print_lines, range_of, round_tokens
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import count_noun, plain_console, printable, say, write_json
-from wane.core.errors import ConfigError, WaneError
+from wane.core.errors import ConfigError, MissingExtensionError, WaneError
 from wane.lab.columns import Unit, notes
 from wane.lab.replaying.compare import parse_strategies
 from wane.lab.replaying.jobs import cores
 from wane.lab.sweep import parse_budgets
 from wane.money import share
-from wane.research import MissingResearchError
 from wane_research.bench.results import (
     COLUMNS,
     Result,
@@ -100,7 +99,7 @@ def _choose_settings(options: BenchOptions, expected: Result | None) -> tuple[tu
     if expected is None:
         try:
             names = parse_strategies(strategy or "all,peers")
-        except MissingResearchError:
+        except MissingExtensionError:
             if strategy is not None:
                 raise
             # That no peer is installed is an error only if the user asked for peers.

@@ -13,15 +13,14 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import yaml
 
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
 from wane.journal.codec import SchemaError, decode
-from wane.proxy.settings import StrategyName
-from wane.strategies.registry import STRATEGY_NAMES, traits
+from wane.strategies.registry import STRATEGY_NAMES, is_unaided, traits
 from wane.strategies.strategy import Annotate
 from wane_research.evaluation.results import Arm, Protocol
 
@@ -155,8 +154,8 @@ class Config:
         name, wane_strategy = by_wane
         if name not in BY_WANE_AGENTS:
             raise ConfigError(f"strategies: {strategy!r}: wane run knows {', '.join(BY_WANE_AGENTS)}")
-        if wane_strategy not in get_args(StrategyName):
-            known = ", ".join(get_args(StrategyName))
+        if wane_strategy not in STRATEGY_NAMES or not is_unaided(wane_strategy):
+            known = ", ".join(filter(is_unaided, STRATEGY_NAMES))
             raise ConfigError(f"strategies: {strategy!r}: the strategies of wane run are {known}")
         if "host" in self.annotate and traits(wane_strategy).marked:
             raise ConfigError(f"annotate: host: no host marks episodes of {strategy!r}; wane run has model and infer")
