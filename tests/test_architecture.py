@@ -121,6 +121,7 @@ FLOORS: dict[str, set[str]] = {
         "conversation",
         "core",
         "counters",
+        "extensions",
         "formats",
         "journal",
         "inference",

@@ -26,7 +26,7 @@ from wane.strategies.summarised import PREFIX
 from wane.testing import Break, Call, HttpError, Kind, Reply, Request
 
 APIS = ("anthropic_model", "openai_model", "openai_responses_model")
-KEPT = ("truncate", "compact", "clear-tools", "fold", "memgpt", "resum", "acon", "mask", "streaming")
+KEPT = tuple(name for name in STRATEGY_NAMES if traits(name).bounded and not traits(name).by_episode)
 BUDGET = 7_000
 TASKS = 7
 

@@ -39,7 +39,6 @@ from wane.core import Policy, parse_budget
 from wane.flags import declare_flags
 from wane.installing import installation
 from wane.lab.loss import LossTotals
-from wane.lab.readers import READER_NAMES
 from wane.lab.replay_figures import Totals
 from wane.lab.replaying.jobs import ENGINES
 from wane.lab.tuning import Alternative, Candidate, Tuning
@@ -632,7 +631,6 @@ class TestTune:
 
 def test_choices_are_those_that_there_are() -> None:
     choices = {option.key: option.choices for option in declare_flags(ReplayOptions)}
-    assert choices["format"] == ("auto", *READER_NAMES)
     assert choices["engine"] == ENGINES
 
 

@@ -13,7 +13,7 @@ from wane.core import Item, Kind, Standing, chars
 from wane.core.errors import HistoryError
 from wane.strategies.clear_tools import PLACEHOLDER
 from wane.strategies.compact import INSTRUCTIONS, Compact
-from wane.strategies.registry import STRATEGY_NAMES, get_strategy
+from wane.strategies.registry import STRATEGY_NAMES, get_strategy, traits
 from wane.strategies.strategy import Fitted, Resumable, Slot, StrategySettings, Substitute, SummaryNeeded
 from wane.strategies.summarised import PREFIX, Summarised
 
@@ -135,7 +135,7 @@ def test_nobody_can_hand_in_a_summary_unasked() -> None:
 
 def test_some_strategies_ask_for_summaries() -> None:
     asking = [name for name in STRATEGY_NAMES if isinstance(get_strategy(name), Summarised)]
-    assert asking == ["compact", "memgpt", "resum", "acon"]
+    assert asking == [name for name in STRATEGY_NAMES if traits(name).summarises]
 
 
 def test_clearing_keeps_the_latest_three_and_is_remembered() -> None:
@@ -306,7 +306,7 @@ def test_an_answer_that_begins_with_a_result_goes_on_with_the_one_of_its_call(na
             assert call + 1 in there or call + 2 not in there
 
 
-@pytest.mark.parametrize("name", ["compact", "memgpt", "resum", "acon"])
+@pytest.mark.parametrize("name", [name for name in STRATEGY_NAMES if traits(name).summarises])
 def test_a_summary_stands_ahead_of_what_loaded_a_tool(name: str) -> None:
     """Some providers demand that the user speaks first."""
     items = [Item(Kind.SYSTEM, 5, message=0), Item(Kind.USER, 10, message=1), *pair(2, loads=("a",)), *long_work(10)]

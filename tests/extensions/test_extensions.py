@@ -1,4 +1,4 @@
-"""What other distributions add to the command: strategies and commands, and what is said of those that are faulty."""
+"""What other distributions add: a strategy, a reader, a command and a store; and what is said of faulty ones."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ CHAT = [
     {"role": "user", "content": "Go."},
     *({"role": role, "content": f"{role} {number}"} for number in range(4) for role in ("assistant", "user")),
     {"role": "assistant", "content": "Done."},
+]
+CARDS = [
+    {"from": "me", "postcard": "Wish you were here."},
+    {"from": "you", "postcard": "Coming.", "paid": 1200},
+    {"from": "me", "postcard": "Bring rain."},
+    {"from": "you", "postcard": "Packed.", "paid": 1300},
 ]
 LOADED = """
 import sys
@@ -55,9 +61,9 @@ class Site:
     def install(self, name: str, points: Points, **files: str) -> None:
         install(self.folder, name, points, {f"{file}.py": text for file, text in files.items()})
 
-    def wane(self, *args: str | Path, **options: str) -> Outcome:
+    def wane(self, *args: str | Path, env: Mapping[str, str] | None = None, **options: str) -> Outcome:
         path = os.pathsep.join((str(SOURCE), str(self.folder)))
-        return self._spawn(*args, env={"PYTHONPATH": path, "COLUMNS": "80"}, **options)
+        return self._spawn(*args, env={"PYTHONPATH": path, "COLUMNS": "80", **(env or {})}, **options)
 
 
 @pytest.fixture
@@ -136,6 +142,76 @@ class Faulty(Uncapped):
         if "which is not installed" not in why:
             assert done.err.startswith("wane: the strategy 'faulty' of faults 1.2 cannot be used: ")
             assert done.err.endswith("upgrade it (pip install --upgrade faults) or remove it (pip uninstall faults)\n")
+
+
+@pytest.fixture
+def cards(tmp_path: Path) -> Path:
+    path = tmp_path / "home" / ".postcards" / "summer.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(f"{json.dumps(card)}\n" for card in CARDS), encoding="utf-8")
+    return path
+
+
+class TestReader:
+    @pytest.mark.parametrize("options", [(), ("--format", "postcard")], ids=["recognised", "named"])
+    def test_a_replay_reads_its_format(self, postcards: Site, cards: Path, options: tuple[str, ...]) -> None:
+        done = postcards.wane("replay", cards, "--strategy", "none", "--json", *options)
+        assert replayed(done)["none"]["model_calls"] == 2
+        [session] = json.loads(done.out)["sessions"]
+        assert (session["source"], session["title"]) == ("postcard", "Wish you were here.")
+
+    @pytest.mark.full
+    def test_sessions_at_its_places_are_reported_and_viewed(self, postcards: Site, cards: Path) -> None:
+        home = {"HOME": str(cards.parents[1])}
+        report = postcards.wane("report", "--json", env=home)
+        assert report.code == 0, report.err
+        assert "postcard" in report.out
+        page = cards.with_suffix(".html")
+        done = postcards.wane("view", "summer", "--output", page, env=home)
+        assert done.code == 0, done.err
+        assert "Wish you were here." in page.read_text(encoding="utf-8")
+
+    def test_a_format_that_nothing_reads_is_told_with_its_name(self, postcards: Site, chat: Path) -> None:
+        assert "pydantic_ai, atif or postcard" in postcards.wane("replay", chat, "--format", "letter").err
+
+    @pytest.mark.full
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ("NAME = 'faulty'", "it lacks TITLE, recognises, read or sessions"),
+            ("NAME, TITLE, recognises, read = 'other', '', None, None", "its NAME is 'other'"),
+            (
+                "NAME, TITLE, recognises = 'faulty', 'F', lambda head: False\ndef read(path): {}[path]",
+                "KeyError: ",
+            ),
+        ],
+    )
+    def test_a_faulty_one_is_refused_by_name_and_other_formats_are_read(
+        self, site: Site, chat: Path, text: str, why: str
+    ) -> None:
+        site.install("faults", {"wane.readers": {"faulty": "faulty"}}, faulty=text)
+        done = site.wane("replay", chat, "--format", "faulty")
+        assert (done.code, done.out, done.err.count("\n")) == (1, "", 1), done.err
+        assert done.err.startswith("wane: the reader 'faulty' of faults 1.2 cannot be used: ")
+        assert why in done.err
+        assert replayed(site.wane("replay", chat, "--strategy", "none", "--json"))
+
+
+class TestStore:
+    def test_it_is_opened_by_its_scheme(self, postcards: Site) -> None:
+        code = """
+from wane.proxy.store import open_store
+store = open_store("mailbox://home", 60)
+print(type(store).__name__, store.location, store.keep)
+"""
+        assert postcards.wane(code=code).out == "Mailbox mailbox://home 60\n"
+
+    @pytest.mark.full
+    def test_what_is_no_store_is_refused(self, site: Site) -> None:
+        site.install("faults", {"wane.stores": {"mailbox": "faulty:open_it"}}, faulty="def open_it(*_): return 1")
+        done = site.wane("show", "x", "--store", "mailbox://home")
+        assert (done.code, done.out) == (1, "")
+        assert "the store 'mailbox' of faults 1.2 cannot be used: faulty:open_it returned int, not " in done.err
 
 
 class TestNames:

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from wane.cli import flag_values
 from wane.core import Policy
 from wane.core.policy import Overflow, Prologue
-from wane.flags import Flag
-from wane.lab.names import ReaderName
+from wane.flags import Flag, read_by
 
 VERSION: Final = Flag("--version", "Print the version and exit.")
 DEFAULT_WINDOW: Final = 200_000
@@ -50,8 +49,13 @@ ToolClasses: TypeAlias = Annotated[
     ),
 ]
 FormatName: TypeAlias = Annotated[
-    Literal["auto", ReaderName],
-    Flag("--format", "Format of the input. The default is auto: Wane recognises it.", "FORMAT"),
+    str,
+    Flag(
+        "--format",
+        "Format of the input. The default is auto: Wane recognises it.",
+        "FORMAT",
+        read=read_by("wane.lab.readers.reading:check_format"),
+    ),
 ]
 MaxUnpacked: TypeAlias = Annotated[
     int,

@@ -1,10 +1,10 @@
-"""Names of the formats of recorded sessions. This module imports nothing, so that the command line can offer them."""
+"""Names of the formats of recorded sessions. This module imports nothing."""
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final
 
-ReaderName: TypeAlias = Literal[
+READER_NAMES: Final = (
     "claude-code",
     "codex",
     "pi",
@@ -24,10 +24,8 @@ ReaderName: TypeAlias = Literal[
     "gemini",
     "pydantic_ai",
     "atif",
-]
-
-READER_NAMES: Final[tuple[str, ...]] = get_args(ReaderName)
-"""Formats that `wane.lab.readers.read_session` takes, besides `auto`."""
+)
+"""Wane's own readers; `wane.lab.readers.reading.reader_names` has those of other distributions, too."""
 
 JOURNAL: Final = "journal"
 """The format of sessions that Wane itself recorded."""

@@ -232,8 +232,8 @@ class RecordedSession:
 
     Attributes:
         name: its name, from its file.
-        source: the format that it was read from, one of `wane.lab.names.READER_NAMES`; `mixed` if sessions of several
-            formats were joined into this one.
+        source: the format that it was read from, one of `wane.lab.readers.reading.reader_names`; `mixed` if sessions of
+            several formats were joined into this one.
         parts: its content. Every result follows its call, and no call has two results.
         messages: by part, the number of its message; parts of one assistant message share it (R6).
         calls: the model calls, in order; each assistant part belongs to exactly one.

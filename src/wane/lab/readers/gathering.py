@@ -88,7 +88,7 @@ def read_session(
     Args:
         path: a file, a folder, a pattern or `-`, see `find_files`. Files may be compressed. Files of a folder or
             pattern without a readable session are skipped, unless there is no other.
-        format: one of `READER_NAMES`, or `auto` to recognise it.
+        format: one of `reading.reader_names`, or `auto` to recognise it.
         max_unpacked: bytes that a compressed file may hold.
 
     Returns:

@@ -1,6 +1,7 @@
 """Reads the sessions of one file, in its own format or one that the caller names.
 
-A reader is a module of this package, named as its format in `wane.lab.names`. It says of itself
+A reader is a module of this package, named as its format in `wane.lab.names`, or an object that another distribution
+adds by an entry point of its format's name. It says of itself
 
 - `NAME` and `TITLE`, how messages call the agent or the format;
 - `PLACES`, where the agent keeps its sessions, if Wane is to list them, and `about`, the title in a file's first lines;
@@ -18,7 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol, cast
 
-from wane.core.errors import FormatError, JournalError
+from wane.core.errors import ExtensionError, FormatError, JournalError
+from wane.extensions import blame_extensions, find_extensions
 from wane.formats.detection import shape
 from wane.lab.names import MAX_UNPACKED, READER_NAMES
 from wane.lab.readers import aider, databases
@@ -111,7 +113,8 @@ def read_plain(plain: Path, format: str, name: str) -> list[RecordedSession]:  #
             if format != "auto" and sources - {_reader_name(format)}:
                 raise FormatError(f"it holds no session of the format {format!r}, but of {', '.join(sorted(sources))}")
         else:
-            sessions = _read_any(plain) if format == "auto" else _read_as(plain, format)
+            with blame_extensions():
+                sessions = _read_any(plain) if format == "auto" else _read_as(plain, format)
     except FormatError as error:
         raise FormatError(f"{name}: {error}") from None
     except DAMAGED as error:
@@ -133,11 +136,28 @@ def is_foreign(path: Path) -> bool:
         return aider.is_history(file.read(_BEGINNING))
 
 
+def reader_names() -> tuple[str, ...]:
+    """Return the formats that `read_file` takes besides `auto`, Wane's own first."""
+    return (*READER_NAMES, *find_extensions("reader", READER_NAMES))
+
+
+def check_format(name: str) -> str:
+    """Return the name of a format, if that is known, or `auto`; for the command line.
+
+    Raises:
+        ValueError: if it is unknown.
+    """
+    names = ("auto", *reader_names())
+    if name not in names:
+        raise ValueError(f"it must be {one_of(names)}")
+    return name
+
+
 def _reader_name(name: str) -> str:
-    for reader in READER_NAMES:
+    for reader in reader_names():
         if reader.replace("_", "-") == name.replace("_", "-"):
             return reader
-    raise FormatError(f"the format {name!r} is unknown; known: auto, {', '.join(READER_NAMES)}")
+    raise FormatError(f"the format {name!r} is unknown; known: auto, {', '.join(reader_names())}")
 
 
 def _read_as(path: Path, name: str) -> list[RecordedSession]:
@@ -156,14 +176,30 @@ def _reader(name: str) -> object:
         from wane.lab.readers.providers import ProviderReader
 
         return ProviderReader(name)
-    return import_module(f"wane.lab.readers.{name.replace('-', '_')}")
+    if name in READER_NAMES:
+        return import_module(f"wane.lab.readers.{name.replace('-', '_')}")
+    extension = find_extensions("reader", READER_NAMES)[name]
+    reader = extension.load()
+    lacking = [attribute for attribute in ("NAME", "TITLE", "recognises") if not hasattr(reader, attribute)]
+    if not hasattr(reader, "read") and not hasattr(reader, "sessions"):
+        lacking.append("read or sessions")
+    if lacking:
+        raise extension.refusal(f"it lacks {', '.join(lacking)}")
+    if name != reader.NAME:
+        raise extension.refusal(f"its NAME is {reader.NAME!r}")
+    return reader
 
 
 def session_readers() -> Iterator[Any]:
-    """Yield the modules that read the sessions of agents, in the order of their names."""
-    for name in READER_NAMES:
+    """Yield what reads the sessions of agents, in the order of the names; of other distributions what can be used."""
+    for name in reader_names():
         if name not in _PROVIDERS:
-            yield _reader(name)
+            # A faulty one is refused when its name is asked for, and must not stop the others.
+            try:
+                reader = _reader(name)
+            except ExtensionError:
+                continue
+            yield reader
 
 
 @cache
@@ -237,5 +273,5 @@ def _expected_formats() -> str:
     return (
         f"{_EXPECTED} {', '.join(agents[:-1])} or {agents[-1]}, messages of OpenAI chat, Anthropic, OpenAI Responses, "
         "Gemini or Pydantic AI, a request body with them, or an ATIF trajectory. To force a format, name it: "
-        f"{', '.join(READER_NAMES)}"
+        f"{', '.join(reader_names())}"
     )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from wane.core.errors import ConfigError, MissingExtraError
+from wane.extensions import blame_extensions, find_extensions
 from wane.journal import SessionStore, default_root
 from wane.proxy.store.database import parse_location, scheme_of
 from wane.proxy.store.disk import DiskStore
@@ -14,6 +17,9 @@ from wane.proxy.store.stores import KEEP, MemoryStore, Store
 DISK = "disk"
 """The name of the directory with all of Wane's sessions."""
 
+SCHEMES: Final = ("redis", "rediss", "unix", "postgresql", "postgres")
+"""What the URLs of Wane's own databases begin with."""
+
 _CHOICES = "give 'disk', a directory (a new one here as ./name), or a URL: redis://, rediss://, unix://, postgresql://"
 
 
@@ -21,13 +27,14 @@ def open_store(where: str | None, keep: float = KEEP) -> Store:
     """Return a store. Nothing is read, written or connected to yet.
 
     Args:
-        where: `disk` or a directory, for files; a URL that begins with `redis://`, `rediss://`, `unix://`,
-            `postgresql://` or `postgres://`, for a database; None for memory only.
+        where: `disk` or a directory, for files; a URL that begins with one of `SCHEMES` or with a scheme that another
+            distribution adds, for a database; None for memory only.
         keep: seconds after its last record until a session is deleted; 0 for never.
 
     Raises:
         ConfigError: if `where` is none of these; the message contains no secrets.
         MissingExtraError: if the database's client library is not installed.
+        ExtensionError: for a store of another distribution that cannot be used.
     """
     if where is None:
         return MemoryStore()
@@ -35,8 +42,8 @@ def open_store(where: str | None, keep: float = KEEP) -> Store:
     if scheme is None:
         directory = default_root(os.environ) if where == DISK else _directory(where)
         return DiskStore(SessionStore(directory), keep=keep)
-    if scheme not in ("redis", "rediss", "unix", "postgresql", "postgres"):
-        raise ConfigError(f"sessions cannot be stored at a URL that begins with {scheme}:; {_CHOICES}")
+    if scheme not in SCHEMES:
+        return _open_added(scheme, where, keep)
     location = parse_location(where)
     library = "postgresql" if scheme.startswith("postgres") else "redis"
     try:
@@ -49,6 +56,19 @@ def open_store(where: str | None, keep: float = KEEP) -> Store:
         return PostgresStore(location, keep)
     except ImportError:
         raise MissingExtraError(f"the store {location.name}", library) from None
+
+
+def _open_added(scheme: str, where: str, keep: float) -> Store:
+    """Return a store that another distribution adds under a scheme: an object that takes the URL and `keep`."""
+    extension = find_extensions("store", SCHEMES).get(scheme)
+    if extension is None:
+        raise ConfigError(f"sessions cannot be stored at a URL that begins with {scheme}:; {_CHOICES}")
+    make: Callable[[str, float], object] = extension.load()
+    with blame_extensions():
+        store = make(where, keep)
+    if not isinstance(store, Store):
+        raise extension.refusal(f"{extension.value} returned {type(store).__name__}, not wane.proxy.store.stores.Store")
+    return store
 
 
 def _directory(where: str) -> Path:
