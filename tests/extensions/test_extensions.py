@@ -209,7 +209,7 @@ print(type(store).__name__, store.location, store.keep)
     @pytest.mark.full
     def test_what_is_no_store_is_refused(self, site: Site) -> None:
         site.install("faults", {"wane.stores": {"mailbox": "faulty:open_it"}}, faulty="def open_it(*_): return 1")
-        done = site.wane("show", "x", "--store", "mailbox://home")
+        done = site.wane("verify", "x", "--store", "mailbox://home")
         assert (done.code, done.out) == (1, "")
         assert "the store 'mailbox' of faults 1.2 cannot be used: faulty:open_it returned int, not " in done.err
 

@@ -43,7 +43,7 @@ def open_store(where: str | None, keep: float = KEEP) -> Store:
         directory = default_root(os.environ) if where == DISK else _directory(where)
         return DiskStore(SessionStore(directory), keep=keep)
     if scheme not in SCHEMES:
-        return _open_added(scheme, where, keep)
+        return open_added(scheme, where, keep)
     location = parse_location(where)
     library = "postgresql" if scheme.startswith("postgres") else "redis"
     try:
@@ -58,7 +58,7 @@ def open_store(where: str | None, keep: float = KEEP) -> Store:
         raise MissingExtraError(f"the store {location.name}", library) from None
 
 
-def _open_added(scheme: str, where: str, keep: float) -> Store:
+def open_added(scheme: str, where: str, keep: float) -> Store:
     """Return a store that another distribution adds under a scheme: an object that takes the URL and `keep`."""
     extension = find_extensions("store", SCHEMES).get(scheme)
     if extension is None:
