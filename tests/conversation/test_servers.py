@@ -180,6 +180,55 @@ def test_a_later_turn_never_stands_ahead_of_an_earlier_answer_of_a_person(strate
         assert [message["content"] for message in sent[-1]][2:4] == ["Person's answer 2. Yes, drop it.", "Dropped."]
 
 
+def interrupted_history(rng: random.Random) -> list[Message]:
+    """Turns of which each has one answer without calls: at its end, or early, where the user interrupts the calls."""
+    messages: list[Message] = []
+    numbers = count()
+    for turn in range(rng.randint(2, 8)):
+        messages.append(user_message(f"Question {next(numbers)}. " * rng.randint(1, 9)))
+        steps = rng.randint(0, 6)
+        answered = rng.choice([0, steps, rng.randint(0, steps)])
+        for step in range(steps + 1):
+            if step == answered:
+                messages.append(answer_message(f"Answer {turn}. " * rng.randint(1, 20)))
+            else:
+                tool = rng.choice(TOOLS)
+                asks = tool == "ask_user"
+                output = f"Person's answer {next(numbers)}." if asks else "x" * rng.randint(0, 400)
+                fields = {"content": rng.choice([None, "I look."])}
+                messages += call_messages(len(messages), tool, output, **fields)
+    return [*messages, user_message(f"Question {next(numbers)}.")]
+
+
+def in_history(sent: Sequence[Message], history: Sequence[Message]) -> bool:
+    """Whether calls and what persons say stand in a request in the history's order."""
+
+    def events(messages: Sequence[Message]) -> list[str]:
+        return re.findall(r"(?:Question|Person's answer) \d+\.|\"id\": \"\w+\"", json.dumps(list(messages)))
+
+    places = {event: place for place, event in enumerate(events(history))}
+    shown = [places[event] for event in dict.fromkeys(events(sent))]
+    return shown == sorted(shown)
+
+
+@pytest.mark.parametrize("strategy", [*STRATEGIES, "compact", "memgpt", "acon"])
+@pytest.mark.parametrize("seed", [*range(8), *wide(*range(8, 80))])
+def test_no_turn_moves_ahead_of_what_it_interrupts(strategy: str, seed: int) -> None:
+    """The early answer stays as long as a call behind it, since it alone parts the turns (R12b)."""
+    rng = random.Random(seed)
+    history = interrupted_history(rng)
+    assert refusal(TEMPLATE, history) is None
+    conversation = Conversation(budget=exact_budget(rng.randint(30, 400)), strategy=strategy, annotate="infer")
+    for number, message in enumerate([*history, answer_message("The end.")]):
+        if message["role"] == "assistant":
+            request = conversation.request()
+            while request.for_summary:
+                request = conversation.summarised("They looked.")
+            assert refusal(TEMPLATE, request.messages) is None
+            assert in_history(request.messages, history[:number])
+        conversation.append(message)
+
+
 @pytest.mark.parametrize("strategy", ["none", "cwl", "paper", "clear-tools"])
 def test_an_empty_answer_keeps_a_turn_behind_what_a_person_answered(strategy: str) -> None:
     """No other answer parts both turns, so this one goes out as it came, after passes too."""

@@ -3,14 +3,13 @@
 A group is what providers take whole or not at all: an answer with the results of its calls, and what goes on with it.
 An answer goes on in another one where the provider ran a tool between both: Anthropic ends an answer with a call of its
 own (`pause_turn`, or beside calls of the client's tools), and begins the next one with its result. So it does where the
-next one needs it (R12), as a call needs its reasoning that came alone.
+next one needs its reasoning (R12), as a call needs that which came alone.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
 
 from wane.core import Item, Kind
 from wane.core.errors import HistoryError
@@ -43,6 +42,7 @@ class Groups:
         self.call = array("L")
         self.latest = -1
         self.served: set[int] = set()
+        self._thoughts: set[int] = set()  # reasoning of the latest answer
         self._starts = MessageStarts()
         self._open: dict[str, list[int]] = {}
         # The results of the newest message that has some, and their group.
@@ -71,12 +71,16 @@ class Groups:
         elif begins and item.message is not None and item.message == self._results_in:
             group = self.latest = self._answered
             self.served.update(self._results)
-        elif begins and any(offset < 0 and self.of[index + offset] == self.latest for offset in item.needs):
+        elif begins and any(index + offset in self._thoughts for offset in item.needs):
             group = self.latest
         else:
             group = len(self.first)
             self.first.append(index)
-            self.latest = group if begins else self.latest
+            if begins:
+                self.latest = group
+                self._thoughts.clear()
+        if item.kind is Kind.REASONING:
+            self._thoughts.add(index)
         self.of.append(group)
         self.tokens.append(item.tokens)
         self.call.append(call)
@@ -131,6 +135,8 @@ class Cutting(Resumable):
         self._loads: dict[int, set[str]] = {}  # by result, the tools that it loaded and that are still offered
         self._head_pairs: set[int] = set()  # calls and results that stay with the head
         self._needed: set[int] = set()  # items that stay for these, also those to come in the same message
+        self._partings: dict[int, int] = {}  # by item that later groups need, the last of these groups
+        self._open_parting: int | None = None  # the one of the turn that goes on
 
     def add(self, item: Item, part: Part) -> None:  # noqa: ARG002 - the interface's
         """Take in the next item; a late result of a call that was cut off goes too."""
@@ -138,6 +144,10 @@ class Cutting(Resumable):
         group = self._groups.add(item)
         if item.needs:
             self._needs[index] = [index + offset for offset in item.needs]
+        # An answer of an earlier group that this item needs parts two turns of the user (R12b).
+        for needed in (index + offset for offset in item.needs if offset < 0):
+            if self._groups.of[needed] != group and (self._groups.of[needed] >= self._cut or needed in self._pinned):
+                self._partings[needed], self._open_parting = group, needed
         for offset in item.needed_by:
             self._needs.setdefault(index + offset, []).append(index)
         if group == len(self._weights):
@@ -155,6 +165,9 @@ class Cutting(Resumable):
         for replaced in self._standing.enter(index, item.standing):
             self._release(replaced)
         self._keep_needed(item, index)
+        if item.kind is Kind.USER:
+            self._open_parting = None
+            self._keep_for(self._cut)
 
     def _keep_needed(self, item: Item, index: int) -> None:
         """Keep all that calls and results need which stay (R12).
@@ -174,9 +187,44 @@ class Cutting(Resumable):
             if not tools:
                 del self._loads[result]
                 changed = True
-        if not changed:
+        if changed:
+            self._set_needed(self._find_needed_at(self._cut), index)
+
+    def _find_needed_at(self, cut: int) -> set[int]:
+        """Return all items that would stay for others if the groups ahead of a cut went (R12).
+
+        Results that stay need their calls, what these need, and what answers these.
+        """
+        groups, needed = self._groups, set[int]()
+        pending = [*self._head_pairs, *self._loads]
+        for parting, last in self._partings.items():
+            if groups.of[parting] >= cut:
+                break
+            if last >= cut or parting == self._open_parting:
+                pending.append(parting)
+        while pending:
+            index = pending.pop()
+            if index not in needed:
+                needed.add(index)
+                pending += self._needs.get(index, ())
+                if index < len(groups.call):
+                    pending.append(groups.call[index])
+                if (result := self._results.get(index)) is not None:
+                    pending.append(result)
+        return needed
+
+    def _keep_for(self, cut: int) -> None:
+        """Keep what later groups need of those that are about to go, and no longer what these alone needed (R12)."""
+        of = self._groups.of
+        first = next(iter(self._partings), None)
+        if first is None or of[first] >= cut:
             return
-        needed_now = self._find_needed(self._head_pairs.union(self._loads))
+        self._set_needed(self._find_needed_at(cut), len(of) - 1)
+        for needed in [at for at, last in self._partings.items() if last < cut and at != self._open_parting]:
+            del self._partings[needed]
+
+    def _set_needed(self, needed_now: set[int], index: int) -> None:
+        """Let the items stay that others need, of those in view and of those to come behind an index."""
         for released in self._needed - needed_now:
             self._release(released)
         there = self._groups.of
@@ -187,21 +235,6 @@ class Cutting(Resumable):
                 self._pinned_tokens += self._groups.tokens[needed]
                 self._weights[self._groups.of[needed]] -= self._groups.tokens[needed]
         self._needed = (self._needed & needed_now) | added
-
-    def _find_needed(self, results: Iterable[int]) -> set[int]:
-        """Return results with all that they need: their calls, what these need, and what answers these."""
-        needed: set[int] = set()
-        pending = list(results)
-        while pending:
-            index = pending.pop()
-            if index not in needed:
-                needed.add(index)
-                pending += self._needs.get(index, ())
-                if index < len(self._groups.call):
-                    pending.append(self._groups.call[index])
-                if (result := self._results.get(index)) is not None:
-                    pending.append(result)
-        return needed
 
     def _stays(self, item: Item, index: int, group: int) -> bool:  # noqa: ARG002 - for subclasses
         """Note the next item; return whether it stays when its group goes."""

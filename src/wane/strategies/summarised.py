@@ -68,7 +68,7 @@ class Summarised(Cutting):
         if self._held + self.overhead <= self.budget or self._groups.waits:
             return self._as_it_is()
         cut = self._tail_start(self._summary)
-        staying = self._pinned.union(self._kept_question())
+        staying = (self._pinned - self._needed).union(self._find_needed_at(cut), self._kept_question())
         if not any(
             isinstance(slot, int) and slot not in staying and self._groups.of[slot] < cut for slot in self._view
         ):
@@ -118,6 +118,7 @@ class Summarised(Cutting):
         return [slot for slot in self._view if (item := item_of(slot)) is None or of[item] < cut]
 
     def _replace(self, cut: int, text: str, tokens: int, question: Iterable[int] = ()) -> None:
+        self._keep_for(cut)
         groups, staying = self._groups, self._pinned.union(question)
         start = groups.first[cut] if cut < len(groups.first) else len(groups.of)
         self._cut, self._due, self._released = cut, None, False
@@ -140,6 +141,9 @@ class Summarised(Cutting):
         """
         cut = self._groups.latest
         least = sum(self._weights[cut:]) if cut >= 0 else 0
+        least += sum(
+            self._groups.tokens[at] for at in self._find_needed_at(cut) - self._pinned if self._groups.of[at] < cut
+        )
         remaining = tail_tokens - least
         room = self.budget - self.overhead - self._pinned_tokens - summary - least
         if room >= 0:

@@ -60,12 +60,13 @@ class Truncate(Cutting):
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
         """Cut if the view is over the budget."""
-        ran, self._released = self._released, False
+        ran = self._released
         if self._held + self.overhead > self.budget:
             target = self.budget * self._low_water - self.overhead
             while self._held > target and self._cut < self._groups.latest:
                 self._advance()
             ran |= self._leave_out()
+        self._released = False
         return Fitted(self._view, ran, done={"from": self._groups.first[self._cut]} if ran else None)
 
     @property
@@ -85,6 +86,7 @@ class Truncate(Cutting):
         self._leave_out()
 
     def _advance(self) -> None:
+        self._keep_for(self._cut + 1)
         self._held -= self._weights[self._cut]
         self._cut += 1
 
