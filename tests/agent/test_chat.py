@@ -191,6 +191,8 @@ def test_a_turn_with_approvals_and_the_commands(serve_model: Serve, repository: 
         await at.answers("/model openai:xyz", "no model 'openai:xyz' is known; /model lists some.")
         assert at.chat.session.model.model_id == "openai:gpt-4.1"
         await at.answers("/fxi", "there is no command /fxi; /help lists all")
+        await at.answers("/pin look", "there is no command /pin; did you mean /keep? /help lists all")
+        await at.answers("/drop", "which episode? Write /drop and its name, or unmarked 3; /context lists them")
         await at.answers("/nonsense", "there is no command /nonsense; /help lists all")
         await at.answers("/permisions", "there is no command /permisions; did you mean /permissions? /help lists all")
         await at.answers("/new and fix it", "/new takes nothing after it, but there is 'and fix it'")

@@ -46,6 +46,9 @@ _WHAT: Final = "?"
 _SHORTHANDS: Final = {"exit": "/quit", "quit": "/quit", ":q": "/quit", "/": "/help", _WHAT: "/words"}
 """Lines that stand for commands; nobody says these words to a model."""
 
+_OTHER_WORDS: Final = {"/pin": "/keep", "/unpin": "/release", "/evict": "/drop", "/undo": "/rewind"}
+"""What other programs call a command of ours."""
+
 
 class CommandHost(Protocol):
     """The chat, as the commands use it; `interactive.py` has it, and imports this module."""
@@ -131,7 +134,8 @@ def find_command(line: str, commands: Sequence[ChatCommand], own: Iterable[str] 
         names = [name for command in matches for name in command.matches(word)]
         raise ConfigError(f"{word} could be {', '.join(names[:-1])} or {names[-1]}")
     names = [name for command in commands for name in command.names]
-    near = get_close_matches(word, [*names, *own], 1, LIKENESS)
+    meant = _OTHER_WORDS.get(word)
+    near = [meant] if meant in names else get_close_matches(word, [*names, *own], 1, LIKENESS)
     guess = f"did you mean {near[0]}? " if near else ""
     raise ConfigError(f"there is no command {word}; {guess}/help lists all")
 
@@ -224,7 +228,9 @@ def _episodes(chat: CommandHost, _: str) -> None:
 def _choose(chat: CommandHost, text: str, choice: Choice) -> None:
     """Choose for the episode that a text names: by its name, or by the number of unmarked work."""
     if not text:
-        raise ConfigError("which episode? Give its name, or `unmarked 3` for unmarked work; /context lists them")
+        raise ConfigError(
+            f"which episode? Write /{choice or 'release'} and its name, or unmarked 3; /context lists them"
+        )
     number = text.removeprefix("unmarked ").strip("() ")
     for episode in chat.session.window.episodes:
         if text == episode.name or (episode.name is None and number == str(episode.number)):
