@@ -514,3 +514,26 @@ def answers_of(make: type[Client]) -> list[Any]:
     called = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
     assistant = {"role": "assistant", "content": None, "tool_calls": [called]}
     return [assistant, {"role": "tool", "tool_call_id": "c", "content": long}]
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_reminder_stands_in_an_earlier_result_where_the_last_one_loads_tools(cached: bool) -> None:
+    """A result with references takes no text; beside it, llama.cpp makes a turn of the user of the note."""
+    long, loaded = answers_of(LocalAnthropicClient), {"type": "tool_reference", "tool_name": "grep"}
+    long[0]["content"].append({"type": "tool_use", "id": "d", "name": "ToolSearch", "input": {}})
+    long[1]["content"].append({"type": "tool_result", "tool_use_id": "d", "content": [loaded]})
+    if cached:
+        long[1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+    conversation = Conversation("anthropic", budget=exact_budget(1_000), remind_at=0.1)
+    conversation.append(conversation.format.turn("Go."))
+    for message in long:
+        conversation.append(message)
+    request = conversation.request()
+    note = {"type": "text", "text": request.reminder}
+    first, last, *beside = request.messages[-1]["content"]
+    assert last == long[1]["content"][1]
+    # No later request could read a prefix that was cached with the note.
+    assert (first["content"][-1] == note, beside == [note]) == (not cached, cached)
+    body = {"messages": request.messages}
+    made = Request(0, "anthropic", "m", (), (), 0, False, body, b"", {})
+    assert any(rule(made) for rule in TEMPLATE) == cached

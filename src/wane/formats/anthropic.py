@@ -160,21 +160,22 @@ class AnthropicFormat(PlainFormat):
         return join_messages(first, second)
 
     def note_result(self, message: Message, text: str) -> Message | None:
-        """Return a user's message with a note as the last text of its last result.
+        """Return a user's message with a note as the last text of its last result that can hold one.
 
         llama.cpp puts text that stands beside results ahead of all of them, as a message of the user. A result that
-        holds references to tools takes no text, and one with a breakpoint stays as it is, because no later request
-        could read what was cached with the note.
+        holds references to tools takes no text. None ahead of a breakpoint is changed, because no later request could
+        read what was cached with the note.
         """
         blocks = _as_blocks(message)
-        last = blocks[-1] if blocks else {}
-        if last.get("type") != "tool_result":
-            return None
-        content = _as_blocks(last)
-        if any(inner.get("type") == "tool_reference" or "cache_control" in inner for inner in [last, *content]):
-            return None
-        noted = {**last, "content": [*content, {"type": "text", "text": text}]}
-        return {**message, "content": [*blocks[:-1], noted]}
+        for position in range(len(blocks) - 1, -1, -1):
+            block = blocks[position]
+            content = _as_blocks(block)
+            if block.get("type") != "tool_result" or any("cache_control" in inner for inner in [block, *content]):
+                return None
+            if all(inner.get("type") != "tool_reference" for inner in content):
+                noted = {**block, "content": [*content, {"type": "text", "text": text}]}
+                return {**message, "content": [*blocks[:position], noted, *blocks[position + 1 :]]}
+        return None
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         return {"name": name, "description": description, "input_schema": dict(schema)}
