@@ -249,6 +249,21 @@ def test_an_empty_answer_keeps_a_turn_behind_what_a_person_answered(strategy: st
     assert sent[-1][-1]["content"] == "Question 4.\n\nQuestion 5."
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_answer_of_reasoning_alone_parts_turns_as_any_other(strategy: str) -> None:
+    """It stays as long as the calls ahead of it: the next turn would stand behind a result, or ahead of all of them."""
+    history = [user_message("Question 1.")]
+    for turn in range(2, 12, 2):
+        history += call_messages(turn, "ask_user", f"Person's answer {turn}.")
+        history += call_messages(turn + 1, "read", "x" * 400)
+        history += [answer_message("", reasoning_content="Well. " * 40), user_message(f"Question {turn + 1}.")]
+    rules = (*TEMPLATE, *MISTRAL)
+    assert refusal(rules, history) is None
+    for messages in views(history, strategy=strategy, budget=exact_budget(200)):
+        assert refusal(rules, messages) is None
+        assert words_of_persons(messages) == sorted(words_of_persons(messages))
+
+
 def test_in_messages_a_turn_behind_an_empty_answer_stays_in_place() -> None:
     """Anthropic refuses an empty answer between others, and takes turns of the user in a row."""
     conversation = Conversation("anthropic")

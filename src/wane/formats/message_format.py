@@ -133,11 +133,16 @@ def repeated_call(parts: Iterable[Part]) -> str | None:
     return None
 
 
-def speaker_of(parts: Sequence[Part]) -> str | None:
-    """Return whose turn a message with these parts is, by its role; see `WritingFormat.speaker`."""
+def speaker_of(parts: Sequence[Part], *, pieces: bool = True) -> str | None:
+    """Return whose turn a message with these parts is, by its role; see `WritingFormat.speaker`.
+
+    Args:
+        parts: its parts.
+        pieces: whether an answer may come in several messages, so that one of reasoning alone is none by itself.
+    """
     kinds = {part.kind for part in parts}
-    if kinds == {Kind.REASONING}:
-        return None  # a piece of an answer
+    if pieces and kinds == {Kind.REASONING}:
+        return None
     if not ASSISTANT.isdisjoint(kinds):
         return CALLING if Kind.CALL in kinds else "assistant"
     if Kind.USER in kinds or any(part.kind is Kind.NOTICE and not part.system for part in parts):
@@ -319,11 +324,13 @@ class NativeFormat(Format[MessageT]):
         reads_each: whether `read` returns a message for each entry, whatever stands beside it, and the same object if
             the entry is a message that it has returned before.
         results_first: whether the provider refuses other turns between a call and its result.
+        whole_answers: whether each answer is one message, so that one of reasoning alone is an answer without words.
         notes_behind_results: whether a note may stand behind a result as the user's, if roles kept no order anyway.
     """
 
     reads_each = False
     results_first = True
+    whole_answers = False
     notes_behind_results = False
 
     @abstractmethod
@@ -625,13 +632,18 @@ def order_of(messages: Iterable[MessageT], speaker_of: Callable[[MessageT], str 
 class Outline:
     """The items of each message of a history, by index. It keeps no content.
 
+    Args:
+        counter: counts tokens.
+        pieces: whether an answer may come in several messages; see `speaker_of`.
+
     Attributes:
         person_calls: tells results that a person gave (R21).
     """
 
-    def __init__(self, counter: Counter = chars) -> None:
+    def __init__(self, counter: Counter = chars, *, pieces: bool = True) -> None:
         self.person_calls = PersonCalls()
         self._turns = TurnReader()
+        self._pieces = pieces
         self._counter = counter
         self._first = array("Q")  # a message's first item
         self._owner = array("Q")  # an item's message
@@ -652,7 +664,8 @@ class Outline:
         number = len(self._first)
         if self._answered is None and is_answer(parts):
             self._answered = number
-        speaker = speaker_of(parts) if parts else "assistant"  # an empty answer: a server may count it as a turn
+        # A server may count an empty answer as a turn.
+        speaker = speaker_of(parts, pieces=self._pieces) if parts else "assistant"
         parts = self.person_calls.mark(in_history(parts, answered=self._answered is not None))
         first = len(self._owner)
         items = self._turns.couple(speaker, [part.item(self._counter, number) for part in parts], first)
@@ -682,7 +695,7 @@ class Transcript(Outline, Generic[MessageT]):
     """Messages in order, addressed by item: it turns a window's indexes back into messages."""
 
     def __init__(self, format: Format[MessageT], counter: Counter = chars) -> None:  # noqa: A002 - the field's word
-        super().__init__(counter)
+        super().__init__(counter, pieces=not getattr(format, "whole_answers", False))
         self._turns = TurnReader(demands=getattr(format, "demands_reasoning", True))
         self.format = format
         self.messages: list[MessageT] = []

@@ -45,6 +45,7 @@ class OpenAIFormat(PlainFormat):
     name = "openai"
     called = "chat messages"
     reads_each = True
+    whole_answers = True
 
     def __init__(self, *, demands_reasoning: bool = True) -> None:
         self.demands_reasoning = demands_reasoning
