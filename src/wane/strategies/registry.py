@@ -109,7 +109,7 @@ def check_live(strategy: object) -> str:
 
 
 def check_unaided(strategy: str) -> str:
-    """Return a strategy that a proxy can use: one that calls no model, and gives the model no tool of its own.
+    """Return a strategy that a proxy can use: one that calls no model.
 
     Raises:
         ConfigError: for another one.
@@ -124,8 +124,8 @@ def check_unaided(strategy: str) -> str:
 
 
 def is_unaided(strategy: str) -> bool:
-    """Whether a strategy calls no model, and gives the model no tool of its own."""
-    return not traits(strategy).summarises and traits(strategy).leaving is None
+    """Whether a strategy calls no model."""
+    return not traits(strategy).summarises
 
 
 def repeats(strategy: str, doer: str) -> bool:

@@ -36,7 +36,7 @@ class ContextOptions:
             "How to manage the context: cwl (Wane's own, the default: evict episodes), paper (the same in the smallest "
             "steps), truncate (drop the oldest messages), streaming (keep the first and the latest messages), "
             "clear-tools (drop old tool results), mask (drop all tool results but the latest ten, whatever the "
-            "budget), none, or one that an extension adds.",
+            "budget), fold (drop each episode once its model has closed it), none, or one that an extension adds.",
             "STRATEGY",
             read=read_by("wane.strategies.registry:check_unaided"),
         ),

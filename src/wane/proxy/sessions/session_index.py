@@ -22,7 +22,7 @@ from wane.proxy.sessions.memory import CachedSession
 from wane.proxy.sessions.session_figures import SessionStatus
 from wane.proxy.store.stores import Store
 from wane.proxy.wire.wire import Body, Equipped, Wire
-from wane.strategies.registry import check_unaided
+from wane.strategies.registry import check_unaided, traits
 
 IDLE: Final = 900.0
 """Seconds without a request after which a stored session leaves memory by default."""
@@ -62,7 +62,7 @@ class SessionIndex:
         keep_requests: bool = True,
     ) -> None:
         self.settings = settings = settings or ContextSettings()
-        check_unaided(settings.strategy)
+        leaving = traits(check_unaided(settings.strategy)).leaving
         self.store = store
         self.strict = strict
         self.idle = idle
@@ -77,8 +77,8 @@ class SessionIndex:
         if settings.recall:
             self._tools.append(RECALL_TOOL)
         self._guidance = {
-            frozenset({DELIMITER}): guidance(policy, tasks=tasks),
-            frozenset({DELIMITER, RECALL}): guidance(policy, recall=True, tasks=tasks),
+            frozenset({DELIMITER}): guidance(policy, leaving=leaving, tasks=tasks),
+            frozenset({DELIMITER, RECALL}): guidance(policy, recall=True, leaving=leaving, tasks=tasks),
             frozenset({RECALL}): RECALL_ALONE,
         }
         self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
