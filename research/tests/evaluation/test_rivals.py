@@ -39,7 +39,7 @@ def test_budgets_count_for_an_agent_whose_context_wane_keeps() -> None:
     ("strategy", "told"),
     [
         ("agent:aider@cwl", "'agent:aider@cwl': wane run knows claude-code, codex, pi"),
-        ("agent:codex@compact", "'agent:codex@compact': the strategies of wane run are cwl, paper, truncate"),
+        ("agent:codex@compact", "'agent:codex@compact': the strategies of wane run are none, truncate, streaming"),
     ],
 )
 def test_what_wane_run_cannot_do_is_refused(strategy: str, told: str) -> None:

@@ -233,10 +233,9 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         missing = _MISSING.fullmatch(message)
-        if missing and self.command is not None:
-            raise UsageError(
-                f"{missing[1]} is missing{self.command.explain_argument(missing[1])}; see {self.prog} --help"
-            )
+        if missing:
+            how = self.command.explain_argument(missing[1]) if self.command else ""
+            raise UsageError(f"{missing[1]} is missing{how}; see {self.prog} --help")
         for pattern, words in _ERRORS.items():
             message = pattern.sub(words, message)
         raise UsageError(f"{message}; see {self.prog} --help")
