@@ -145,7 +145,7 @@ def find_replacing(kind: Kind, own: Collection[str]) -> Iterator[Extension]:
 
 @contextmanager
 def blame_extensions() -> Iterator[None]:
-    """Turn an error that comes out of an extension's code into a ExtensionError with its name.
+    """Turn an error that comes out of an extension's code into an ExtensionError with its name.
 
     Errors of Wane's tree and of the system pass: an extension raises them for what a user can mend.
     """

@@ -37,11 +37,8 @@ class SentMessages(Generic[MessageT]):
         self._view: list[MessageT] = []  # that of the last request
         self._joiner: NeighbourJoiner[MessageT] | None = None  # its messages, if neighbours of one role were joined
         self._sendable: list[MessageT | None] = []  # the same as the provider takes them
-        self._head: tuple[Any, Any, Any] = (
-            None,
-            None,
-            None,
-        )  # what ended the last head, its breakpoint, and it with that
+        # The message that ended the head of the last view, its breakpoint, and the message with it.
+        self._head: tuple[Any, Any, Any] = (None, None, None)
 
     def write(self, view: Sequence[MessageT], note: str | None, order: Order) -> list[Any]:
         """Return the messages of a request.
@@ -100,8 +97,8 @@ class SentMessages(Generic[MessageT]):
             messages[number] = self._head[2]
         if note is None:
             return mark_end(self.write(messages, None, order), mark)
-        messages[:] = mark_end(messages, mark)
-        return self.write(messages, note, order)
+        marked: list[Any] = mark_end(messages, mark)
+        return self.write(marked, note, order)
 
 
 class ViewMessages(Generic[MessageT]):
@@ -156,13 +153,18 @@ class ViewMessages(Generic[MessageT]):
         fixed = engine.fixed_head
         if not fixed:
             return 0
-        behind = next((item for slot in engine.view[fixed:] if (item := item_of(slot)) is not None), None)
-        stop = len(transcript.messages) if behind is None else transcript.message_of(behind)
+        stop = message_behind(transcript, engine.view, fixed, len(transcript.messages))
         return sum(1 for _ in takewhile(lambda number: number is not None and number < stop, numbers))
 
     def read(self, view: Sequence[Slot]) -> tuple[list[MessageT], list[int | None]]:
         """Return the messages of any view and their numbers; see `messages_of`."""
         return messages_of(self._transcript, view, self._engine.name)
+
+
+def message_behind(outline: Outline, slots: Sequence[Slot], head: int, default: int) -> int:
+    """Return the number of the message of the first item behind the leading slots of a view; a default if none is."""
+    items = (item for slot in slots[head:] if (item := item_of(slot)) is not None)
+    return next(map(outline.message_of, items), default)
 
 
 def messages_of(

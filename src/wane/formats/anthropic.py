@@ -32,6 +32,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.core.items import INVALID_JSON
+from wane.formats.breakpoints import blocks_of
 from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
 from wane.formats.fields import (
     compact,
@@ -155,7 +156,7 @@ class AnthropicFormat(PlainFormat):
         return message["role"] != "assistant" or _sendable(message) is not None
 
     def merge(self, first: Message, second: Message) -> Message | None:
-        if any(block.get("type") == "tool_result" for block in _as_blocks(second)):
+        if any(block.get("type") == "tool_result" for block in blocks_of(second)):
             return None  # results stay behind their calls
         return join_messages(first, second)
 
@@ -163,13 +164,13 @@ class AnthropicFormat(PlainFormat):
         """Return a user's message with a note as the last text of its last result that can hold one.
 
         llama.cpp puts text that stands beside results ahead of all of them, as a message of the user. A result that
-        holds references to tools takes no text. None ahead of a breakpoint is changed, because no later request could
-        read what was cached with the note.
+        holds references to tools takes no text. No result ahead of a breakpoint is changed, because no later request
+        could read what was cached with the note.
         """
-        blocks = _as_blocks(message)
+        blocks = blocks_of(message)
         for position in range(len(blocks) - 1, -1, -1):
             block = blocks[position]
-            content = _as_blocks(block)
+            content = blocks_of(block)
             if block.get("type") != "tool_result" or any("cache_control" in inner for inner in [block, *content]):
                 return None
             if all(inner.get("type") != "tool_reference" for inner in content):
@@ -228,7 +229,7 @@ def _as_sent(message: Any) -> Any:
 
 def join_messages(first: Message, second: Message) -> Message:
     """Return two messages of one role as one, with the user's results first: they answer the message before them."""
-    content = [*_as_blocks(first), *_as_blocks(second)]
+    content = [*blocks_of(first), *blocks_of(second)]
     if first["role"] == "user":
         content.sort(key=lambda block: block.get("type") != "tool_result")
     return {**second, **first, "content": content} if content else first
@@ -273,13 +274,6 @@ def _may_precede(message: Message) -> bool:
         return bool(message["role"] == "user")
     kind = str(content[-1].get("type"))
     return kind == "server_tool_use" or (kind.endswith("_tool_result") and kind != "tool_result")
-
-
-def _as_blocks(message: Message) -> list[Block]:
-    content = message.get("content")
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return content or []
 
 
 def _sendable(message: Message) -> Message | None:

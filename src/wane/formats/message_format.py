@@ -138,7 +138,7 @@ def speaker_of(parts: Sequence[Part], *, pieces: bool = True) -> str | None:
 
     Args:
         parts: its parts.
-        pieces: whether an answer may come in several messages, so that one of reasoning alone is none by itself.
+        pieces: whether an answer may come in several messages, so that one of reasoning alone is only a piece of it.
     """
     kinds = {part.kind for part in parts}
     if pieces and kinds == {Kind.REASONING}:

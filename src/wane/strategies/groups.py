@@ -3,7 +3,7 @@
 A group is what providers take whole or not at all: an answer with the results of its calls, and what goes on with it.
 An answer goes on in another one where the provider ran a tool between both: Anthropic ends an answer with a call of its
 own (`pause_turn`, or beside calls of the client's tools), and begins the next one with its result. So it does where the
-next one needs its reasoning (R12), as a call needs that which came alone.
+next one needs its reasoning (R12), as a call needs reasoning that came in a message of its own.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class Cutting(Resumable):
         return needed
 
     def _keep_for(self, cut: int) -> None:
-        """Keep what later groups need of those that are about to go, and no longer what these alone needed (R12)."""
+        """Keep what later groups need of those about to go, and let go of what only the latter needed (R12)."""
         of = self._groups.of
         first = next(iter(self._partings), None)
         if first is None or of[first] >= cut:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final
 
-from wane.conversation.views import by_message, is_left_out, visible_message, with_items
+from wane.conversation.views import by_message, is_left_out, message_behind, visible_message, with_items
 from wane.core import Item, Kind, chars
 from wane.formats.message_format import Format, Outline, Part, writing
 from wane.formats.turns import required_opening
@@ -130,8 +130,7 @@ class FullHistory:
                 sent = whole and number not in self.inserted and not replaced
                 rendered.append(ViewMessage(reduced, number, None if whole else [*remaining], sent))
         if head:
-            behind = next((item for slot in slots[head:] if (item := item_of(slot)) is not None), self.items)
-            stop = outline.message_of(behind) if behind < self.items else len(self.messages)
+            stop = message_behind(outline, slots, head, len(self.messages))
             # The index stands ahead of a message, as no part of it.
             leading = takewhile(lambda message: (message.number or 0) < stop and message.positions != (), rendered)
             if length := len(list(leading)):
