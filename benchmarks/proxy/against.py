@@ -75,8 +75,8 @@ def both(other: Path, *options: str) -> Iterator[list[Parties]]:
     with ExitStack() as stack:
         pairs = []
         for checkout in (other, ROOT):
-            os.environ["PYTHONPATH"] = os.pathsep.join(str(checkout / part) for part in ("src", "research/src"))
-            pairs.append(stack.enter_context(parties(*options)))
+            sources = os.pathsep.join(str(checkout / part) for part in ("src", "research/src"))
+            pairs.append(stack.enter_context(parties(*options, sources=sources)))
         yield pairs
 
 

@@ -61,9 +61,15 @@ MANY = 400  # further pieces of a long reply
 
 
 @contextmanager
-def start_process(*command: str) -> Iterator[tuple[int, str]]:
+def start_process(*command: str, sources: str = "") -> Iterator[tuple[int, str]]:
+    """Run Python in a process; `sources` are the folders to import from first. Yield its id and its first line."""
     process = subprocess.Popen(
-        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=HERE
+        [sys.executable, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=HERE,
+        env={**os.environ, **({"PYTHONPATH": sources} if sources else {})},
     )
     assert process.stdout is not None
     try:
@@ -78,16 +84,17 @@ Parties = tuple[str, str, int]  # URLs of the provider and of the proxy, and the
 
 
 @contextmanager
-def parties(*more: str, program: Sequence[str] = ("-m", "wane.cli.main")) -> Iterator[Parties]:
+def parties(*more: str, program: Sequence[str] = ("-m", "wane.cli.main"), sources: str = "") -> Iterator[Parties]:
     """Run a provider and `wane proxy` before it.
 
     `more`: further options of the proxy; without `--store`, sessions are in a directory.
     `program`: what runs in place of `wane`.
+    `sources`: the folders that the proxy is imported from; empty for those of this checkout.
     """
     with tempfile.TemporaryDirectory() as folder, start_process("upstream.py") as (_, port):
         upstream = f"http://127.0.0.1:{int(port)}"
         command = (*program, "proxy", "--upstream", upstream, "--listen", "127.0.0.1:0", "--store", folder)
-        with start_process(*command, *more) as (pid, line):
+        with start_process(*command, *more, sources=sources) as (pid, line):
             found = re.search(r"http://[\d.:]+", line)
             assert found is not None, line
             yield upstream, found[0], pid
