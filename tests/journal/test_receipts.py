@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
+from operator import eq
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from wane.core.errors import JournalError
 from wane.journal import MessageRecord, Receipts, Record, RequestRecord, sent_requests
 from wane.journal.lines import read_record, write_line
+from wane.journal.receipts import count_same, count_same_at_end
 
 PHRASES = st.sampled_from(
     ["yes", 'a "quoted" back\\slash', "ünï🙂", "\ud83d", "\x1b[0m\x00", "The same long paragraph, said again. " * 4]
@@ -134,3 +137,22 @@ def test_what_is_not_kept_has_a_digest_and_breaks_no_chain() -> None:
         receipts.follow(records[-1:])
     assert [request.state for request in sent_requests(records)] == ["identical", "not kept", "identical"]
     assert [len(record.digest) for record in records if isinstance(record, RequestRecord)] == [64] * 3
+
+
+def naive_count(one: str, other: str) -> int:
+    return len([*takewhile(bool, map(eq, one, other))])
+
+
+@given(st.text("ab"), st.text("ab"), st.integers(0, 3), st.integers(0, 3))
+def test_what_two_texts_share_is_counted_from_either_end(one: str, other: str, start: int, other_start: int) -> None:
+    count = naive_count(one[start:], other[other_start:])
+    assert count_same(one.encode(), start, other.encode(), other_start) == count
+    count = naive_count(one[::-1], other[::-1])
+    assert count_same_at_end(one.encode(), other.encode(), min(len(one), len(other))) == count
+
+
+@given(st.integers(0, 20_000), st.integers(0, 20_000), st.integers(0, 2))
+def test_what_long_texts_share_is_counted_to_the_byte(length: int, more: int, changed: int) -> None:
+    one, other = b"a" * length + b"b" * more, b"a" * length + b"c" * changed
+    assert count_same(one, 0, other, 0) == length
+    assert count_same_at_end(one[::-1], other[::-1], min(len(one), len(other))) == length

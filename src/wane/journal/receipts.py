@@ -162,15 +162,9 @@ class Receipts:
         if before:
             ends = [0, *accumulate(map(sizes.__getitem__, base))]
             length = len(before)
-            most = min(length, stop)
-            same = count_same(lambda begin, end: before[begin:end] == body[begin:end], most)
-            first = bisect_right(ends, same) - 1
+            first = bisect_right(ends, count_same(before, 0, body, 0)) - 1
             start = ends[first]
-            same = count_same(
-                lambda begin, end: before[length - end : length - begin] == body[stop - end : stop - begin],
-                most - start,
-            )
-            last = bisect_left(ends, length - same)
+            last = bisect_left(ends, length - count_same_at_end(before, body, min(length, stop) - start))
             stop -= length - ends[last]
         else:
             while first < len(base) and self._is(base[first], body[start : start + sizes[base[first]]]):
@@ -275,16 +269,28 @@ def chain_digests(before: str, digest: str) -> str:
     return sha256(f"{before}{digest}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def count_same(is_same: Callable[[int, int], bool], length: int) -> int:
-    """Return how many bytes two texts share, from one end of both.
+def count_same(first: bytes, start: int, second: bytes, second_start: int) -> int:
+    """Return how many bytes two texts share, each from a position of its own."""
+    view = memoryview(first)[start:]  # compared without a copy
+    return _count_same(
+        lambda same, stop: second.startswith(view[same:stop], second_start + same),
+        min(len(view), len(second) - second_start),
+    )
 
-    Args:
-        is_same: whether they are the same from a number of bytes on, up to another; `length` at most.
-        length: the most that they can share.
-    """
+
+def count_same_at_end(first: bytes, second: bytes, most: int) -> int:
+    """Return how many bytes two texts share at their ends, up to a number."""
+    view, length = memoryview(first), len(first)
+    return _count_same(
+        lambda same, stop: second.endswith(view[length - stop : length - same], 0, len(second) - same), most
+    )
+
+
+def _count_same(is_same: Callable[[int, int], bool], most: int) -> int:
+    """Return how many bytes are the same, up to a number, by what says it of those from one on, up to another."""
     same, step = 0, _STEP
-    while same < length:
-        stop = min(same + step, length)
+    while same < most:
+        stop = min(same + step, most)
         if not is_same(same, stop):
             while stop - same > 1:
                 middle = (same + stop) // 2

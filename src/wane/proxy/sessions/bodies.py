@@ -98,11 +98,7 @@ class ReadBody:
 
     def count_shared(self, raw: bytes, start: int) -> int:
         """Return with how many entries of this body another one begins, whose history starts at some byte."""
-        own = self.start
-        same = count_same(
-            lambda first, stop: self.raw[own + first : own + stop] == raw[start + first : start + stop],
-            min(self.stops[-1], len(raw) - start),
-        )
+        same = count_same(self.raw, self.start, raw, start)
         return bisect_right(self.stops, same)
 
     def read_next(self, raw: bytes, start: int, count: int, wire: Wire, word: str) -> ReadBody | None:
