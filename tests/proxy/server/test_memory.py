@@ -14,6 +14,7 @@ from tests.proxy.world import AnthropicClient, begin
 from wane.proxy.head import RequestHead
 from wane.proxy.http.client import Client
 from wane.proxy.server.exchange import Exchange
+from wane.proxy.sessions.bodies import ReadBody
 from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.settings import ServerTimeouts
 from wane.proxy.store.stores import MemoryStore
@@ -59,3 +60,16 @@ async def test_an_exchange_that_is_over_keeps_no_session_in_memory() -> None:
     assert exchange in exchange.cached.exchanges
     exchange.close()
     assert not exchange.cached.exchanges
+
+
+async def test_a_message_that_was_taken_in_keeps_no_parts_in_memory() -> None:
+    client = AnthropicClient()
+    client.say("Go.")
+    body = client.body()
+    read = ReadBody(body)
+    exchange = Exchange(SessionIndex(MemoryStore()), client.wire, body, read)
+    await exchange.locate()
+    assert [gc.get_referents(arrival) for arrival in read.arrivals]
+    for arrival in read.arrivals:
+        assert not any(isinstance(value, list) for value in gc.get_referents(arrival))
+    exchange.close()

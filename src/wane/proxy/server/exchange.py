@@ -337,6 +337,10 @@ class Exchange:
         if alignment.common:  # a new session has no cache yet that could have expired
             is_cold = (now - cached.last).total_seconds() > (cached.caching.lifetime or lifetime_of(body))
         try:
+            # Ahead of taking them in, which drops their parts.
+            repeated = next(
+                filter(None, (repeated_call(arrival.parts) for arrival in arrivals[alignment.common :])), None
+            )
             records, self._history = await _take_in(
                 session, self._equipped, arrivals, alignment, self._model, self._sender.client
             )
@@ -347,7 +351,6 @@ class Exchange:
             await self._finder.forget(cached)
             raise
         await cached.append([*records, *self.view.records])
-        repeated = next(filter(None, (repeated_call(arrival.parts) for arrival in arrivals[alignment.common :])), None)
         if repeated is not None:
             # Some servers take that. Each result answers the first of the calls that is open, so both pairs stay whole.
             cached.remark = f"several calls of one answer have the id {repeated!r}, which most providers refuse"
