@@ -24,6 +24,8 @@ Send = Callable[[Any], Awaitable[None]]
 _NO_SIZE: Final = re.compile(rb"[0-9a-fA-F]{17}")
 """The beginning of a chunk's size that no client means; the parser would wait for the rest of its line."""
 
+_AT_ONCE: Final = 0.001  # seconds after a write within which the next one belongs to it
+_MOST_JOINED: Final = 64 * 1024  # bytes of writes that may wait for each other
 _LINGER: Final = 2.0  # seconds for which a refused client may still send, so that it reads the answer
 _GZIP: Final = 31  # zlib's number for it
 _MEMBERS: Final = 12
@@ -34,6 +36,52 @@ _WINDOW: Final = 8 * 1024 * 1024  # bytes, the largest zstd window over HTTP (RF
 
 class ClientGoneError(Exception):
     """The client has disconnected, or no longer reads."""
+
+
+class JoinedWrites:
+    """A transport that joins what is written right after something else, before the event loop has turned.
+
+    A provider's events often arrive several at once, and each write is a system call. What comes alone is written at
+    once, so nothing waits for something that may not come.
+
+    Args:
+        transport: the transport that it stands for.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._written = float("-inf")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write data, at once or with what follows it."""
+        if not self._waiting:
+            now = self._loop.time()
+            if now - self._written > _AT_ONCE:
+                self._written = now
+                self._transport.write(data)
+                return
+            self._loop.call_soon(self._flush)
+        self._waiting.append(data)
+        self._size += len(data)
+        if self._size > _MOST_JOINED:
+            self._flush()
+
+    def close(self) -> None:
+        """Close the connection once all is written."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            data = b"".join(self._waiting)
+            self._waiting, self._size, self._written = [], 0, self._loop.time()
+            self._transport.write(data)
 
 
 class TimedProtocol(H11Protocol):
@@ -51,7 +99,8 @@ class TimedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer for a new connection."""
-        super().connection_made(transport)
+        joined: Any = JoinedWrites(transport)
+        super().connection_made(joined)
         self._watch_head()
 
     def data_received(self, data: bytes) -> None:
