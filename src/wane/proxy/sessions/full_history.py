@@ -15,7 +15,7 @@ from wane.core import Item, Kind, chars
 from wane.formats.message_format import Format, Outline, Part, writing
 from wane.formats.turns import required_opening
 from wane.proxy.sessions.client_messages import ASSISTANT, Entries, GivenReply, Overlap, shape_of
-from wane.proxy.wire.wire import AnsweredRound, Message, ViewMessage, Wire
+from wane.proxy.wire.wire import AnsweredRound, Message, SentHistory, ViewMessage, Wire
 from wane.strategies.strategy import Slot, Substitute, item_of
 
 _KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(Kind)}
@@ -87,7 +87,7 @@ class FullHistory:
     edited: AbstractSet[int]
     inserted: AbstractSet[int]
 
-    def render(self, slots: Sequence[Slot], head: int = 0) -> list[ViewMessage]:
+    def render(self, slots: Sequence[Slot], head: int = 0) -> Sequence[ViewMessage]:
         """Return the messages of a view; whole messages are the same objects.
 
         Args:
@@ -95,8 +95,10 @@ class FullHistory:
             head: number of its leading slots that no pass may take.
         """
         outline = self.outline
-        if len(slots) == outline.item_count and not any(isinstance(slot, Substitute) for slot in slots):
+        if len(slots) == outline.item_count and Substitute not in map(type, slots):
             inserted = self.inserted
+            if not inserted:
+                return SentHistory(self.messages)
             return [ViewMessage(message, n, None, n not in inserted) for n, message in enumerate(self.messages)]
         visible: dict[int, dict[int, Slot]] = {}
         rendered: list[ViewMessage] = []

@@ -291,7 +291,7 @@ class Session:
 
     def _fit_history(
         self, history: FullHistory, body: Body, extra: int, *, cold: bool
-    ) -> tuple[FitReport | None, list[ViewMessage]]:
+    ) -> tuple[FitReport | None, Sequence[ViewMessage]]:
         """Run a pass if one is due; return its report, and the messages of the view.
 
         They include evicted content that the provider requires, unless that would take much of the budget; a correction

@@ -255,7 +255,7 @@ class CachedSession:
         """
         wire = self.session.wire
         body = equipped.body
-        messages = [*view.messages, *(ViewMessage(message) for message in rounds)]
+        messages = [*view.messages, *map(ViewMessage, rounds)] if rounds else view.messages
         placed = wire.with_messages(equipped, messages, view.history)
         for correction in self.corrections:
             placed = correction(placed, body)

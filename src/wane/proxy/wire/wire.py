@@ -11,7 +11,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, overload
 
 from wane.conversation.request import Tool
 from wane.core import Kind
@@ -66,6 +67,37 @@ class ViewMessage(NamedTuple):  # made for each message of each request, which t
         if before is None or before.number is None or self.number is None:
             return False
         return before.sent and self.sent and self.number == before.number + 1
+
+
+class SentHistory(Sequence[ViewMessage]):
+    """The client's own history as a view, which most views are. Its messages are made when they are asked for.
+
+    It keeps the order of roles that it has, whatever that is. So there is nothing to join in it (R12b), unless a format
+    joins neighbouring answers.
+
+    Args:
+        history: the messages as the client sent them.
+    """
+
+    def __init__(self, history: Sequence[Message]) -> None:
+        self._history = history
+
+    def __len__(self) -> int:
+        return len(self._history)
+
+    @overload
+    def __getitem__(self, number: int) -> ViewMessage: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[ViewMessage]: ...
+    def __getitem__(self, number: int | slice) -> ViewMessage | list[ViewMessage]:
+        if isinstance(number, slice):
+            return [self[index] for index in range(*number.indices(len(self)))]
+        return ViewMessage(self._history[number], range(len(self))[number], None, True)
+
+
+def has_neighbours(entries: Sequence[object], entry: object) -> bool:
+    """Return whether an entry stands twice in a row."""
+    return (entry, entry) in pairwise(entries)
 
 
 MAX_ROUNDS: Final = 8

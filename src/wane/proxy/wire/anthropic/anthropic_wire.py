@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from operator import attrgetter, ne
+from operator import attrgetter
 from typing import Any, Final
 
 from wane.conversation.request import Tool
@@ -53,8 +53,10 @@ from wane.proxy.wire.wire import (
     OwnCall,
     Round,
     Rounds,
+    SentHistory,
     ViewMessage,
     Wire,
+    has_neighbours,
 )
 
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
@@ -125,10 +127,9 @@ class AnthropicWire(Wire):
         return Equipped(equipped)
 
     def with_messages(self, equipped: Equipped, view: Sequence[ViewMessage], history: Sequence[Message]) -> Body:
-        if len(view) == len(history) and all(map(attrgetter("sent"), view)):
+        if isinstance(view, SentHistory):
             roles = [message.get("role") for message in history]
-            if "system" not in roles and all(map(ne, roles, roles[1:])):
-                # The client's own history, in which there is nothing to move or join: most views are.
+            if "system" not in roles and not has_neighbours(roles, "assistant"):
                 return {**equipped.body, "messages": [*history]}
         return {**equipped.body, "messages": _place_view(view, history, history, equipped.body)}
 

@@ -33,7 +33,9 @@ from wane.proxy.wire.wire import (
     OwnCall,
     Round,
     Rounds,
+    SentHistory,
     ViewMessage,
+    has_neighbours,
 )
 
 _SYSTEM: Final = ("system", "developer")
@@ -104,12 +106,15 @@ class OpenAIChatWire(OpenAIWire):
         Messages of which eviction left only reasoning are dropped, because providers refuse them. Neighbours of one
         role are joined where the history had none (R12b).
         """
-        messages: list[Message] = []
-        for shown in view:
-            message = shown.message
-            if shown.sent or message.get("role") != "assistant" or says_something(message):
-                messages.append(message if shown.sent else mend_own_calls(message))
-        messages = join_neighbours(messages, self.format, order_of(history, self.format.speaker))
+        messages: list[Message] = [*history]
+        roles = [message.get("role") for message in history]
+        if not isinstance(view, SentHistory) or has_neighbours(roles, "assistant"):
+            messages = []
+            for shown in view:
+                message = shown.message
+                if shown.sent or message.get("role") != "assistant" or says_something(message):
+                    messages.append(message if shown.sent else mend_own_calls(message))
+            messages = join_neighbours(messages, self.format, order_of(history, self.format.speaker))
         return {**equipped.body, "messages": _add_guidance(messages, equipped.guidance)}
 
     def add_note(self, body: Body, text: str) -> Body:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.formats.message_format import WritingFormat, order_of
-from wane.formats.openai_responses import OpenAIResponsesFormat, group, part_of, persons_texts
+from wane.formats.openai_responses import OpenAIResponsesFormat, group, is_model_made, part_of, persons_texts
 from wane.formats.roles import mend_own_items
 from wane.proxy import jsons
 from wane.proxy.wire.blocks import Block, BlockReader, expand_message
@@ -23,7 +23,18 @@ from wane.proxy.wire.responses.responses_reply import (
     without_id,
     without_reasoning,
 )
-from wane.proxy.wire.wire import AnsweredRound, Body, ClientReply, Equipped, Message, OwnCall, Round, ViewMessage
+from wane.proxy.wire.wire import (
+    AnsweredRound,
+    Body,
+    ClientReply,
+    Equipped,
+    Message,
+    OwnCall,
+    Round,
+    SentHistory,
+    ViewMessage,
+    has_neighbours,
+)
 
 _STORED: Final = ("previous_response_id", "conversation")
 _SEND_ALL: Final = (
@@ -124,9 +135,12 @@ class OpenAIResponsesWire(OpenAIWire):
         history: Sequence[Message],
     ) -> Body:
         body = equipped.body
-        messages = [shown.message if shown.sent else mend_own_items(shown.message) for shown in view]
-        if order := order_of(history, self.format.speaker):
-            messages = self.format.join_roles(messages, order)
+        messages = [*history]
+        answers = [is_model_made(item) for message in history for item in message["items"][:1]]
+        if not isinstance(view, SentHistory) or has_neighbours(answers, True):
+            messages = [shown.message if shown.sent else mend_own_items(shown.message) for shown in view]
+            if order := order_of(history, self.format.speaker):
+                messages = self.format.join_roles(messages, order)
         # Tools never leave a view.
         items = _with_tools_item(_ungroup_items(messages), _tools_item(body))
         same = isinstance(body.get("input"), str) and items == _items(body)
