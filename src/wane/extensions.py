@@ -41,13 +41,16 @@ _FOLDER: Final = re.compile(r"([\w.]+?)(?:-([^-]+))?(?:-.*)?\.(?:dist|egg)-info"
 _VALUE: Final = re.compile(r"([\w.]+(?::[\w.]+)?)\s*(?:\[(.*)\])?")
 
 
-def install_line(requirement: str) -> str:
-    """Return how to install a distribution that adds something, from a registry or in a clone."""
+def missing_error(text: str, requirement: str) -> MissingExtensionError:
+    """Return the error for a distribution that is not installed.
+
+    Args:
+        text: what needs it, in a sentence without its full stop.
+        requirement: the distribution, with the extras that it takes.
+    """
     from wane.installing import installation
 
-    text = f"Install it with: {installation().package_line(requirement)}"
-    clone = requirement.replace("wane-research", "./research")
-    return text if clone == requirement else f"{text}, or in a clone: {installation().package_line(clone)}"
+    return MissingExtensionError(text, installation().package_line(requirement))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class Extension:
         """
         if self.rival:
             raise self.refusal(
-                f"{self.rival} adds this {self.kind}, too", f"remove one: pip uninstall {self.distribution}"
+                f"{self.rival} adds this {self.kind}, too", f"remove {self.distribution} or {self.rival}"
             )
         match = _VALUE.fullmatch(self.value)
         if match is None:
@@ -93,21 +96,20 @@ class Extension:
         except ExtensionError:
             raise
         except ModuleNotFoundError as error:
-            missing = (error.name or "").partition(".")[0]
-            if missing in ("", "wane", self._package):
+            library = (error.name or "").partition(".")[0]
+            if library in ("", "wane", self._package):
                 raise self.refusal(str(error)) from error
             match = _VALUE.fullmatch(self.value)
             extras = f"[{match[2]}]" if match and match[2] else ""
-            text = f"the {self.kind} {self.name!r} needs {missing}, which is not installed. "
-            raise MissingExtensionError(text + install_line(self.distribution + extras)) from error
+            text = f"the {self.kind} {self.name!r} needs {library}, which is not installed"
+            raise missing_error(text, self.distribution + extras) from error
         except Exception as error:
             raise self.fault(error) from error
 
     def refusal(self, reason: str, advice: str = "") -> ExtensionError:
         """Return the error to raise for a reason, with what to do about it."""
         distribution = self.distribution
-        if not advice:
-            advice = f"upgrade it (pip install --upgrade {distribution}) or remove it (pip uninstall {distribution})"
+        advice = advice or f"upgrade {distribution}, or remove it"
         origin = f"{distribution} {self.version}".strip()
         return ExtensionError(f"the {self.kind} {self.name!r} of {origin} cannot be used: {reason}; {advice}")
 
@@ -136,11 +138,11 @@ def find_extensions(kind: Kind, own: Collection[str]) -> Mapping[str, Extension]
     return {name: extension for name, extension in _read_path(tuple(sys.path))[kind].items() if name not in own}
 
 
-def find_replacing(kind: Kind, own: Collection[str]) -> Iterator[Extension]:
-    """Yield the extensions that have a name of Wane's own, and so are never used."""
+def find_replacing(kind: Kind, own: Collection[str]) -> Iterator[tuple[str, ExtensionError]]:
+    """Yield the names of Wane's own that extensions have, with the error that says that these are never used."""
     for name, extension in _read_path(tuple(sys.path))[kind].items():
         if name in own:
-            yield extension
+            yield name, extension.refusal(f"Wane has a {kind} of this name")
 
 
 @contextmanager

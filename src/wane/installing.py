@@ -6,7 +6,9 @@ A registry may not have Wane, and a tool's environment is not the one that pip i
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -17,8 +19,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
-
-from wane.core.errors import MissingExtraError
 
 _CACHED: Final = re.compile(r"(archive|environments)-v\d+")
 """Folders of uv's cache in which `uvx` runs programs."""
@@ -35,16 +35,24 @@ class Installation:
         extras: the extras that were asked for, as far as it noted them.
         beside: further requirements that were installed into the same environment.
         origin: what was noted of where Wane came from, in the form of `direct_url.json`; empty for a registry.
+        pip: the command with which pip, or uv in its place, installs into this environment.
     """
 
     installer: Installer = "pip"
     extras: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)
+    pip: str = "pip install"
 
     @classmethod
-    def of(cls, prefix: Path, origin: str | None) -> Installation:
-        """Return how Wane was installed into an environment, given its `direct_url.json`, or None for a registry."""
+    def of(cls, prefix: Path, origin: str | None, pip: str = "pip install") -> Installation:
+        """Return how Wane was installed into an environment.
+
+        Args:
+            prefix: the environment's folder.
+            origin: its `direct_url.json`; None for a registry.
+            pip: the command with which pip installs into it.
+        """
         data = json.loads(origin) if origin else {}
         if (receipt := prefix / "uv-receipt.toml").is_file():
             entries = tomllib.loads(receipt.read_text(encoding="utf-8")).get("tool", {}).get("requirements", [])
@@ -61,7 +69,7 @@ class Installation:
             return cls("pipx", tuple(named[1].split(",")) if named else (), (), data)
         if any(map(_CACHED.fullmatch, prefix.parts)):
             return cls("uvx", origin=data)
-        return cls(origin=data)
+        return cls(origin=data, pip=pip)
 
     def extras_line(self, extras: str) -> str:
         """Return the command that adds extras, separated by commas, to Wane."""
@@ -74,10 +82,17 @@ class Installation:
             case "uvx":
                 return f"uvx --from {wane} wane"
         editable = "-e " if self.origin.get("dir_info", {}).get("editable") else ""
-        return f"pip install {editable}{wane}"
+        return f"{self.pip} {editable}{wane}"
 
     def package_line(self, requirement: str) -> str:
         """Return the command that adds another package beside Wane."""
+        name, bracket, extras = requirement.partition("[")
+        if name == "wane-research" and self.origin:  # it comes from the same folder or repository
+            url = str(self.origin.get("url") or "")
+            if "dir_info" in self.origin:
+                requirement = f"{url2pathname(urlsplit(url).path)}/research{bracket}{extras}"
+            elif "vcs_info" in self.origin:
+                requirement += f" @ {self.origin['vcs_info']['vcs']}+{url}#subdirectory=research"
         match self.installer:
             case "uv":
                 others = " ".join(f'--with "{other}"' for other in (*self.beside, requirement))
@@ -86,15 +101,19 @@ class Installation:
                 return f'pipx inject wane "{requirement}"'
             case "uvx":
                 return f'uvx --from {self._requirement(self.extras)} --with "{requirement}" wane'
-        return f'pip install "{requirement}"'
+        return f'{self.pip} "{requirement}"'
 
     def update_line(self) -> str:
         """Return the command that updates Wane."""
         if self.installer == "uvx":
             return "uvx wane@latest"
-        return {"uv": "uv tool upgrade wane", "pipx": "pipx upgrade wane"}.get(
-            self.installer, "pip install --upgrade wane"
-        )
+        if self.installer in ("uv", "pipx"):
+            return "uv tool upgrade wane" if self.installer == "uv" else "pipx upgrade wane"
+        if "dir_info" not in self.origin:
+            return f"{self.pip} --upgrade {self._requirement(self.extras) if self.origin else 'wane'}"
+        folder = url2pathname(urlsplit(str(self.origin["url"])).path)
+        pull = f'git -C "{folder}" pull'
+        return pull if self.origin["dir_info"].get("editable") else f'{pull} && {self.pip} "{folder}"'
 
     def _requirement(self, extras: Iterable[str]) -> str:
         """Return what to install: Wane with extras, in quotes for a shell."""
@@ -113,13 +132,27 @@ class Installation:
 def installation() -> Installation:
     """Return how the Wane that runs was installed."""
     try:
-        origin = distribution("wane").read_text("direct_url.json")
+        wane = distribution("wane")
     except PackageNotFoundError:
-        origin = None
-    return Installation.of(Path(sys.prefix), origin)
+        return Installation.of(Path(sys.prefix), None)
+    by_uv = (wane.read_text("INSTALLER") or "").strip() == "uv"
+    pip = pip_command(sys.executable, Path(sys.prefix), os.environ, by_uv=by_uv)
+    return Installation.of(Path(sys.prefix), wane.read_text("direct_url.json"), pip)
 
 
-def explain_extra(error: MissingExtraError) -> str:
-    """Return the error of a missing extra, with the command that adds it to Wane as it was installed."""
-    line = installation().extras_line(error.extra)
-    return f'{error.part} needs the "{error.extra}" extra. Install it with: {line}'
+def pip_command(python: str, prefix: Path, environment: Mapping[str, str], *, by_uv: bool) -> str:
+    """Return the command that installs into an environment, from the shell that started Wane.
+
+    Args:
+        python: the environment's interpreter.
+        prefix: the environment's folder.
+        environment: the variables of the shell, which say which environment is activated.
+        by_uv: whether uv installed Wane; its environments have no pip of their own.
+    """
+    if by_uv:
+        active = environment.get("VIRTUAL_ENV")
+        return "uv pip install" if active and Path(active) == prefix else f'uv pip install --python "{python}"'
+    first = shutil.which("pip", path=environment.get("PATH"))
+    if first is not None and Path(first).parent == Path(python).parent:
+        return "pip install"
+    return f'"{python}" -m pip install' if " " in python else f"{python} -m pip install"

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from wane.cli.terminal.answer import AnswerStream, AnswerText, hanging
 from wane.cli.terminal.text import plain_console, say
+from wane.core.errors import MissingExtraError
 
 TEXT = """\
 # Title
@@ -146,3 +147,16 @@ def test_an_error_is_broken_between_words_on_a_terminal_only(monkeypatch: pytest
         say(message)
     assert screen.getvalue() == "wane: unknown option --resumee; did you mean --resume? See\nwane --help\n"
     assert file.getvalue() == f"wane: {message}\n"
+
+
+def test_a_command_to_paste_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = MissingExtraError("Pricing", "lab")
+    monkeypatch.setenv("COLUMNS", "40")
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", screen)
+    say(str(error), error.command)
+    text, _, command = screen.getvalue().rstrip("\n").rpartition("\n")
+    assert text == 'wane: Pricing needs the "lab" extra.\nInstall it with:'
+    assert command == error.command
+    assert len(command) > 40

@@ -166,7 +166,7 @@ def test_an_unknown_kind_is_named_even_without_a_checksum() -> None:
     [
         (
             b'{"kind":"session","version":7,"shape":"other"}\n',
-            r"version 7 of .* reads version 6\. .* pip install --upgrade",
+            r"version 7 of .* reads version 6\. .*update with: .*",
         ),
         (b'{"kind":"session","version":1}\n', r"version 1 of .* An earlier Wane wrote it; begin a new session"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wane.core.errors import MissingExtensionError
-from wane.extensions import install_line
+from wane.installing import installation
 
 
 class MissingResearchError(MissingExtensionError):
@@ -16,7 +16,7 @@ class MissingResearchError(MissingExtensionError):
 
     def __init__(self, part: str, extra: str) -> None:
         requirement = f"wane-research[{extra}]"
-        super().__init__(f"{part} needs {requirement}. {install_line(requirement)}")
+        super().__init__(f"{part} needs {requirement}", installation().package_line(requirement))
         self.part = part
         self.extra = extra
 

@@ -314,7 +314,7 @@ def test_without_harbor_the_command_says_how_to_get_it(tmp_path: Path, place: Pa
         env={**os.environ, "PYTHONPATH": SOURCES},
     )
     assert done.returncode == 1
-    assert 'pip install "wane-research[eval]"' in done.stderr
+    assert f'pip install "{Path(__file__).parents[2]}[eval]"' in done.stderr
     assert not (tmp_path / "c-results").exists()
 
 

@@ -12,6 +12,7 @@ from research.tests.cli.test_commands import WITHOUT_RESEARCH
 from tests.cli.conftest import Run
 from tests.cli.test_main import WITHOUT
 from wane.core.errors import ConfigError
+from wane.installing import installation
 from wane.lab.replaying.compare import parse_strategies
 from wane.strategies.registry import STRATEGY_NAMES, describe, get_strategy, peer_names, usable_peers
 
@@ -46,10 +47,8 @@ except MissingExtensionError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"the strategy {name!r} needs ")
-    assert done.stdout.strip().endswith(
-        ", which is not installed. "
-        'Install it with: pip install "wane-research[peers]", or in a clone: pip install "./research[peers]"'
-    )
+    line = installation().package_line("wane-research[peers]")
+    assert done.stdout.strip().endswith(f", which is not installed. Install it with: {line}")
 
 
 def test_they_are_added_to_a_replay_when_they_are_asked_for() -> None:
@@ -66,7 +65,7 @@ def test_a_replay_without_them_says_how_to_install_them(spawn: Run, chat: Path) 
     runs = spawn(",".join(LIBRARIES), *args, code=WITHOUT), spawn(*args, code=WITHOUT_RESEARCH)
     for done in runs:
         assert (done.code, done.out) == (1, "")
-        assert 'pip install "wane-research[peers]"' in done.err
+        assert installation().package_line("wane-research[peers]") in done.err
 
 
 def test_without_research_an_unknown_name_says_where_there_are_more(spawn: Run, chat: Path) -> None:

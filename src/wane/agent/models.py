@@ -67,7 +67,21 @@ _WRONG_SERVER: Final = frozenset({401, 403, 404, 405, 502, 503})
 
 
 class ModelError(WaneError):
-    """The model cannot be used: it is unknown, has no key, or its client is not installed."""
+    """The model cannot be used: it is unknown, has no key, or its client is not installed.
+
+    Args:
+        reason: why.
+        command: a command to paste, which helps, and with which the message ends.
+    """
+
+    def __init__(self, reason: str, command: str = "") -> None:
+        super().__init__(f"{reason}{command}")
+        self._command = command
+
+    @property
+    def command(self) -> str:
+        """The command that helps; empty if there is none."""
+        return self._command
 
 
 _KEY: Final = re.compile(r"[Ss]et the `([A-Z0-9_]*(?:KEY|TOKEN))`")
@@ -128,12 +142,19 @@ def resolve_model(spec: str | Model) -> Model:
         if extra in EXTRAS:
             raise MissingExtraError(f"the model {spec}", extra) from error
         raise ModelError(
-            f"the model {spec} needs a client that is not installed. Install it with: "
-            f"{installation().package_line(f'pydantic-ai-slim[{extra}]')}"
+            f"the model {spec} needs a client that is not installed. Install it with: ",
+            installation().package_line(f"pydantic-ai-slim[{extra}]"),
         ) from error
     except Exception as error:
         # Each client raises errors of its own, which have no common base.
-        raise ModelError(_reason(spec, error)) from error
+        text = " ".join(str(error).split()) or type(error).__name__
+        if reason := _known_reason(spec, error, text):
+            raise ModelError(reason) from error
+        if lacked := settings_to_set(spec, text):
+            example = " ".join(f"{variable}={value}" for variable, value in lacked.items())
+            needed = " and ".join(lacked)
+            raise ModelError(f"the model {spec} needs {needed}. For example: ", f"export {example}") from error
+        raise ModelError(f"the model {spec} cannot be used: {text}") from error
 
 
 def offered_models(current: str, environ: Mapping[str, str]) -> list[str]:
@@ -175,9 +196,9 @@ def _advise_credentials(error: BaseException, provider: str) -> str:
     return _CREDENTIALS.get(provider, "") if type(error).__name__ in _WITHOUT_CREDENTIALS else ""
 
 
-def _reason(spec: str, error: Exception) -> str:
-    """Return why a model cannot be used, and what to do."""
-    provider, text = spec.partition(":")[0], " ".join(str(error).split()) or type(error).__name__
+def _known_reason(spec: str, error: Exception, text: str) -> str:
+    """Return why a model cannot be used, given the error and its text; empty if it is not understood."""
+    provider = spec.partition(":")[0]
     if text.startswith("Unknown model"):
         meant = _guess_model(spec)
         how = f"did you mean {meant}?" if meant else f"write provider:model, such as {_EXAMPLE}"
@@ -191,15 +212,17 @@ def _reason(spec: str, error: Exception) -> str:
         if provider != "openai-chat":
             return reason
         return f"{reason}. For a server of your own set OPENAI_BASE_URL, too; where it asks for no key, any will do"
-    settings = _SETTINGS.get(provider, {})
+    return ""
+
+
+def settings_to_set(spec: str, text: str) -> Mapping[str, str]:
+    """Return the variables that a model's client said that it lacks, with examples of their values."""
+    settings = _SETTINGS.get(spec.partition(":")[0], {})
     missing = [variable for variable in settings if not os.environ.get(variable)]
     named = [variable for variable in missing if _CALLED.get(variable, variable) in text]
     if named and named[0] == next(iter(settings)):
         named = missing  # the client names only the first of those that it lacks
-    if named:
-        example = " ".join(f"{variable}={settings[variable]}" for variable in named)
-        return f"the model {spec} needs {' and '.join(named)}. For example: export {example}"
-    return f"the model {spec} cannot be used: {text}"
+    return {variable: settings[variable] for variable in named}
 
 
 def _guess_model(spec: str) -> str | None:

@@ -5,13 +5,15 @@ The classes of their options are in the `…_commands.py` of each folder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from pkgutil import resolve_name
+from typing import Any, Final
 
 from wane.cli.parser import Command, CommandGroup, Commands
 from wane.core.errors import ExtensionError
-from wane.extensions import Extension, find_extensions, find_replacing
+from wane.extensions import Extension, Kind, find_extensions, find_replacing
 
 AGENT_TEXT: Final = """\
 A coding agent that keeps its context within a budget, and tools that show how it does so.
@@ -80,6 +82,16 @@ FIRST_WORDS: Final = frozenset(command.name.partition(" ")[0] for command in COM
 """Names that no extension can take."""
 
 
+_NAME: Final = re.compile(r"[\w-]+")
+
+_OWN_NAMES: Final[Mapping[Kind, str]] = {
+    "strategy": "wane.strategies.registry:STRATEGY_NAMES",
+    "reader": "wane.lab.names:READER_NAMES",
+    "store": "wane.proxy.store:SCHEMES",
+    "command": "wane.cli.command_registry:FIRST_WORDS",
+}
+
+
 def find_commands(args: Sequence[str] | None = None) -> Commands:
     """Return the commands that a command line may name, in the order of help; all of them without a line.
 
@@ -89,10 +101,7 @@ def find_commands(args: Sequence[str] | None = None) -> Commands:
     refused: dict[str, ExtensionError] = {}
     extensions: Mapping[str, Extension] = {}
     if args is None or (args and args[0] not in FIRST_WORDS):
-        refused = {
-            extension.name: extension.refusal("Wane has a command of this name")
-            for extension in find_replacing("command", FIRST_WORDS)
-        }
+        refused = dict(find_replacing("command", FIRST_WORDS))
         extensions = find_extensions("command", FIRST_WORDS)
     for name, extension in extensions.items():
         try:
@@ -106,6 +115,22 @@ def find_commands(args: Sequence[str] | None = None) -> Commands:
         else:
             commands.append(added)
     return Commands(commands, groups, refused)
+
+
+def find_ignored(args: Sequence[str], options: Any) -> Iterator[str]:
+    """Yield a sentence for each extension that is not used, as what a command line names is Wane's own.
+
+    Args:
+        args: the command line.
+        options: its options, an instance of a dataclass; their defaults count as named.
+    """
+    values = [value for key in fields(options) if isinstance(value := getattr(options, key.name), str)]
+    words = set(_NAME.findall(" ".join([*args[1:], *values])))
+    for kind, place in _OWN_NAMES.items():
+        named = words if kind != "command" else set(args[:1])
+        if not named.isdisjoint(find_extensions(kind, ())):  # else nobody needs the names of Wane's own
+            own: Collection[str] = resolve_name(place)
+            yield from (str(error) for _, error in find_replacing(kind, named.intersection(own)))
 
 
 def load_command(extension: Extension) -> Command | CommandGroup:

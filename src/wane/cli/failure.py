@@ -36,15 +36,6 @@ class InputError(WaneError):
 _USAGE_ERRORS: Final = (UsageError, InputError, ConfigError, FormatError, HistoryError, SessionNotFoundError)
 
 
-def explain(error: WaneError) -> str:
-    """Return an error in words, with the command that adds what is missing to Wane as it was installed."""
-    if not isinstance(error, MissingExtraError):
-        return str(error)
-    from wane.installing import explain_extra
-
-    return explain_extra(error)
-
-
 def exit_code(error: WaneError) -> int:
     return USAGE if isinstance(error, _USAGE_ERRORS) else FAILED
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from wane.agent.options import AgentOptions
 from wane.cli import failure
-from wane.cli.command_registry import AGENT, find_commands
+from wane.cli.command_registry import AGENT, find_commands, find_ignored
 from wane.cli.failure import UsageError, need_agent
 from wane.cli.parser import parse
 from wane.cli.terminal.text import say
@@ -38,7 +38,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else failure.OK
     except WaneError as error:
-        say(failure.explain(error))
+        say(str(error), error.command)
         code = failure.exit_code(error)
     except KeyboardInterrupt:
         code = failure.INTERRUPTED
@@ -57,6 +57,9 @@ def _run(args: Sequence[str]) -> int:
 
         args, arguments = split(args)
     command, options = parse(args, AGENT, find_commands(args))
+    if args[:1] != ["statusline"]:  # a client asks for it again and again, and shows each line
+        for sentence in find_ignored(args, options):
+            say(sentence)
     if not args or args[0] not in _UNSHIELDED:
         from wane.agent.search_path import shield_path
 

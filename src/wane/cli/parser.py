@@ -22,7 +22,7 @@ from typing import Any, Final, NoReturn
 from wane.cli.failure import UsageError
 from wane.cli.shared_flags import HELP, VERSION
 from wane.core.errors import ExtensionError
-from wane.extensions import PROVIDERS, Extension, install_line
+from wane.extensions import PROVIDERS, Extension, missing_error
 from wane.flags import Declared, Flag, declare_flags, options_of
 
 _NAME: Final = "command"
@@ -207,7 +207,7 @@ class _Parser(argparse.ArgumentParser):
             elif self.names and not unknown:
                 unknown = word
                 if self.prog == "wane" and word in PROVIDERS:
-                    raise UsageError(f"wane {word} needs {PROVIDERS[word]}. {install_line(PROVIDERS[word])}")
+                    raise missing_error(f"wane {word} needs {PROVIDERS[word]}", PROVIDERS[word])
         if unknown:
             hint = _hint(unknown, self.names)
             if self.prog == "wane" and hint == ".":

@@ -24,6 +24,11 @@ from __future__ import annotations
 class WaneError(Exception):
     """Base of all errors that Wane raises on purpose."""
 
+    @property
+    def command(self) -> str:
+        """A command to paste, which helps, and with which the message ends; empty if there is none."""
+        return ""
+
 
 class ConfigError(WaneError, ValueError):
     """A setting that cannot work: a budget of zero, an unknown tool class, a share above one."""
@@ -58,13 +63,20 @@ class MissingExtraError(WaneError, ImportError):
     """
 
     def __init__(self, part: str, extra: str) -> None:
-        super().__init__(f'{part} needs the "{extra}" extra. Install it with: pip install "wane[{extra}]"')
+        super().__init__(part, extra)
         self.part = part
         self.extra = extra
 
-    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
-        # By default, unpickling passes the message alone, which `__init__` does not accept.
-        return type(self), (self.part, self.extra)
+    @property
+    def command(self) -> str:
+        """The command that adds the extra to Wane as it was installed."""
+        # How it was installed is on disk, and read for the message alone.
+        from wane.installing import installation
+
+        return installation().extras_line(self.extra)
+
+    def __str__(self) -> str:
+        return f'{self.part} needs the "{self.extra}" extra. Install it with: {self.command}'
 
 
 class ExtensionError(WaneError):
@@ -72,7 +84,25 @@ class ExtensionError(WaneError):
 
 
 class MissingExtensionError(ExtensionError, ImportError):
-    """An extension, or something that it needs, which is not installed. The message says how to install it."""
+    """An extension, or something that it needs, which is not installed.
+
+    Args:
+        missing: what is not there, in a sentence.
+        command: what installs it.
+    """
+
+    def __init__(self, missing: str, command: str) -> None:
+        super().__init__(missing, command)
+        self._missing = missing
+        self._command = command
+
+    @property
+    def command(self) -> str:
+        """The command that installs it."""
+        return self._command
+
+    def __str__(self) -> str:
+        return f"{self._missing}. Install it with: {self._command}"
 
 
 class JournalError(WaneError, RuntimeError):

@@ -11,7 +11,7 @@ from typing import Final
 
 from wane.core import Policy
 from wane.core.errors import ConfigError, MissingExtensionError
-from wane.extensions import blame_extensions, find_extensions, install_line
+from wane.extensions import blame_extensions, find_extensions, missing_error
 from wane.strategies.strategy import Resumable, Strategy, StrategySettings, Traits
 from wane.words import strategy_of_word
 
@@ -53,8 +53,7 @@ def usable_peers() -> tuple[str, ...]:
             strategy_class(name)
             names.append(name)
     if not names:
-        how = install_line("wane-research[peers]")
-        raise MissingExtensionError(f"no strategy of another library is installed. {how}")
+        raise missing_error("no strategy of another library is installed", "wane-research[peers]")
     return tuple(names)
 
 

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from wane.core.errors import MissingExtraError
+
 
 @pytest.mark.full
 @pytest.mark.parametrize(
@@ -32,4 +34,4 @@ def test_the_command_that_installs_it_is_told(module: str, framework: str, extra
     code = f"import sys; sys.modules[{framework!r}] = None; import {module}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert f"{module} needs the" in done.stderr
-    assert f'pip install "wane[{extra}]"' in done.stderr
+    assert f"Install it with: {MissingExtraError(module, extra).command}" in done.stderr

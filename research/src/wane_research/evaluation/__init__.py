@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from wane.core.errors import WaneError
+from wane.installing import Installation, installation
 from wane_research.missing import MissingResearchError
 
 OLDEST: Final = (3, 12)  # the oldest Python that Harbor runs on
@@ -24,9 +25,10 @@ def need_harbor(part: str) -> None:
     """
     if sys.version_info < OLDEST:
         current = ".".join(map(str, sys.version_info[:2]))
+        line = Installation(origin=installation().origin).package_line("wane-research[eval]")
         raise OldPythonError(
             f"{part} needs Harbor, which runs on Python {'.'.join(map(str, OLDEST))} or newer, and this is {current}. "
-            'In an environment with a newer one, install it with: pip install "wane-research[eval]"'
+            f"In an environment with a newer one, install it with: {line}"
         )
     if find_spec("harbor") is None:
         raise MissingResearchError(part, "eval")

@@ -34,7 +34,17 @@ from wane.cli.chat.typed import ChatCompleter, Pastes, chat_keys, history_at, ke
 from wane.cli.failure import UsageError
 from wane.cli.terminal.answer import hanging
 from wane.cli.terminal.signals import INTERRUPT, handle_signals
-from wane.cli.terminal.text import COLOURS, GREY, count_noun, cut, is_unicode, plain_console, printable, short
+from wane.cli.terminal.text import (
+    COLOURS,
+    GREY,
+    count_noun,
+    cut,
+    is_unicode,
+    part_command,
+    plain_console,
+    printable,
+    short,
+)
 from wane.core.errors import WaneError
 from wane.strategies.registry import traits
 
@@ -326,7 +336,8 @@ class Chat:
                 if self._draft == line:
                     self._draft = ""
         except WaneError as error:
-            self.console.print(Text(safe(failure.explain(error)), style="red"))
+            for line in part_command(safe(str(error)), safe(error.command)):
+                self.console.print(Text(line, style="red"), soft_wrap=line == error.command)
 
     def _custom(self, line: str) -> CustomCommand | None:
         """Return the user's own command that a line names; the chat's come first."""

@@ -55,7 +55,7 @@ def write_failed_start(options: AgentOptions, error: WaneError) -> None:
     if options.output_format in (None, "text"):
         return
     about = {"session_id": None, "cwd": str(options.cwd.absolute()), "model": options.model}
-    _write_result(about, TurnResult(Outcome.FAILED, "", failure.explain(error), Account()), 0, None)
+    _write_result(about, TurnResult(Outcome.FAILED, "", str(error), Account()), 0, None)
 
 
 def _write_result(about: dict[str, Any], result: TurnResult, refused: int, session: AgentSession | None) -> None:

@@ -65,7 +65,7 @@ def run_agent(options: RunOptions) -> int:
         if path is not None:
             raise
         # A wrong option is said first: it stays wrong once the agent is installed.
-        say(failure.explain(error))
+        say(str(error), error.command)
         say(_why_missing(agent, options))
         return failure.exit_code(error)
     if path is None:

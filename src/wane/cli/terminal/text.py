@@ -31,17 +31,31 @@ GREY: Final = "#767676"
 """What matters less, likewise."""
 
 
-def say(message: str) -> None:
+def say(message: str, command: str = "") -> None:
     """Write one line for the user to standard error, so that standard output holds results only.
 
     On a terminal that is narrower, the line is broken between words.
+
+    Args:
+        message: the line.
+        command: a command to paste with which it ends, and which stays whole.
     """
     line = f"wane: {printable(message)}"
     if sys.stderr.isatty():
         columns = shutil.get_terminal_size().columns
-        line = textwrap.fill(line, columns, break_long_words=False, break_on_hyphens=False)
+        if len(line) > columns:
+            text, *pasted = part_command(line, printable(command))
+            filled = textwrap.fill(text, columns, break_long_words=False, break_on_hyphens=False)
+            line = "\n".join([filled, *pasted])
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
+
+
+def part_command(message: str, command: str) -> list[str]:
+    """Return a message, and the command with which it ends, if it has one, on a line of its own."""
+    if not command or not message.endswith(command):
+        return [message]
+    return [message.removesuffix(command).rstrip(), command]
 
 
 def plain_console(file: TextIO | None = None, **options: Any) -> Console:

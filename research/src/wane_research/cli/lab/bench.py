@@ -99,11 +99,11 @@ def _choose_settings(options: BenchOptions, expected: Result | None) -> tuple[tu
     if expected is None:
         try:
             names = parse_strategies(strategy or "all,peers")
-        except MissingExtensionError:
+        except MissingExtensionError as error:
             if strategy is not None:
                 raise
             # That no peer is installed is an error only if the user asked for peers.
-            say('no library of a peer is installed; pip install "wane-research[peers]" adds them')
+            say(str(error), error.command)
             names = parse_strategies("all")
         return names, parse_budgets(budgets or BUDGETS)
     names = parse_strategies(strategy or ",".join(expected.strategies) or BASELINE)

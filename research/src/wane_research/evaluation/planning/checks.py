@@ -14,6 +14,7 @@ from typing import Final
 import platformdirs
 
 from wane.core.errors import WaneError
+from wane.installing import installation
 from wane.prices import prices_of
 from wane_research.evaluation import need_harbor
 from wane_research.evaluation.running.config import RIVAL, Config, Task
@@ -116,7 +117,7 @@ def clients(models: Sequence[str]) -> Iterator[str]:
                 installed = ""
             if not needed.specifier.contains(installed or "0", prereleases=True):
                 there = f"{installed} is installed" if installed else "it is not installed"
-                remedy = f'pip install "pydantic-ai-slim[{extra}]"'
+                remedy = installation().package_line(f"pydantic-ai-slim[{extra}]")
                 yield f"models: {extra} needs {needed.name}{needed.specifier}, and {there}: {remedy}"
 
 
