@@ -180,8 +180,13 @@ def test_a_later_turn_never_stands_ahead_of_an_earlier_answer_of_a_person(strate
         assert [message["content"] for message in sent[-1]][2:4] == ["Person's answer 2. Yes, drop it.", "Dropped."]
 
 
-def interrupted_history(rng: random.Random) -> list[Message]:
-    """Turns of which each has one answer without calls: at its end, or early, where the user interrupts the calls."""
+def interrupted_history(rng: random.Random, *, empty: bool) -> list[Message]:
+    """Turns of which each has one answer without calls: at its end, or early, where the user interrupts the calls.
+
+    Args:
+        rng: chooses.
+        empty: whether half of these answers say nothing.
+    """
     messages: list[Message] = []
     numbers = count()
     for turn in range(rng.randint(2, 8)):
@@ -190,7 +195,8 @@ def interrupted_history(rng: random.Random) -> list[Message]:
         answered = rng.choice([0, steps, rng.randint(0, steps)])
         for step in range(steps + 1):
             if step == answered:
-                messages.append(answer_message(f"Answer {turn}. " * rng.randint(1, 20)))
+                words = f"Answer {turn}. " * rng.randint(1, 20)
+                messages.append(answer_message("" if empty and rng.random() < 0.5 else words))
             else:
                 tool = rng.choice(TOOLS)
                 asks = tool == "ask_user"
@@ -204,19 +210,20 @@ def in_history(sent: Sequence[Message], history: Sequence[Message]) -> bool:
     """Whether calls and what persons say stand in a request in the history's order."""
 
     def events(messages: Sequence[Message]) -> list[str]:
-        return re.findall(r"(?:Question|Person's answer) \d+\.|\"id\": \"\w+\"", json.dumps(list(messages)))
+        return re.findall(r"(?:Question|Person's answer) \d+\.|\"(?:call_)?id\": \"\w+\"", json.dumps(list(messages)))
 
     places = {event: place for place, event in enumerate(events(history))}
     shown = [places[event] for event in dict.fromkeys(events(sent))]
     return shown == sorted(shown)
 
 
-@pytest.mark.parametrize("strategy", [*STRATEGIES, "compact", "memgpt", "acon"])
-@pytest.mark.parametrize("seed", [*range(8), *wide(*range(8, 80))])
-def test_no_turn_moves_ahead_of_what_it_interrupts(strategy: str, seed: int) -> None:
+@pytest.mark.parametrize("strategy", ["none", *STRATEGIES, "compact", "memgpt", "acon", "resum"])
+@pytest.mark.parametrize("empty", [False, True])
+@pytest.mark.parametrize("seed", [*range(4), *wide(*range(4, 48))])
+def test_no_turn_moves_ahead_of_what_it_interrupts(strategy: str, empty: bool, seed: int) -> None:
     """The early answer stays as long as a call behind it, since it alone parts the turns (R12b)."""
     rng = random.Random(seed)
-    history = interrupted_history(rng)
+    history = interrupted_history(rng, empty=empty)
     assert refusal(TEMPLATE, history) is None
     conversation = Conversation(budget=exact_budget(rng.randint(30, 400)), strategy=strategy, annotate="infer")
     for number, message in enumerate([*history, answer_message("The end.")]):
@@ -247,6 +254,31 @@ def test_an_empty_answer_keeps_a_turn_behind_what_a_person_answered(strategy: st
         assert refusal(TEMPLATE, messages) is None
     assert sent[-1][3:5] == history[3:5]
     assert sent[-1][-1]["content"] == "Question 4.\n\nQuestion 5."
+
+
+@pytest.mark.parametrize("strategy", ["cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "resum"])
+def test_an_empty_answer_of_responses_parts_turns_too(strategy: str) -> None:
+    """It has no items, so it stays as long as anything of its turn, also after the calls ahead of it have left."""
+    history: list[Any] = []
+    for turn in range(0, 40, 8):
+        history.append({"role": "user", "content": f"Question {turn}. " * 4})
+        for number in range(turn + 1, turn + 7):
+            call = {"type": "function_call", "call_id": f"c{number}", "name": "read", "arguments": "{}"}
+            history += [[call], {"type": "function_call_output", "call_id": f"c{number}", "output": "x" * 200}]
+        history.append([{"role": "assistant", "content": ""}])
+    history.append({"role": "user", "content": "Question 40."})
+    conversation = Conversation("openai_responses", strategy=strategy, annotate="infer", budget=exact_budget(300))
+    for entry in [*history, [{"role": "assistant", "content": "The end."}]]:
+        if isinstance(entry, list):
+            request = conversation.request()
+            while request.for_summary:
+                request = conversation.summarised("They looked.")
+            body = {"input": request.messages}
+            made = Request(0, "openai-responses", "m", (), (), 0, False, body, b"", {})
+            assert not any(rule(made) for rule in TEMPLATE)
+            assert in_history(request.messages, conversation.messages)
+        conversation.append(entry)
+    assert conversation.evicted > 0
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -136,8 +136,8 @@ class ViewMessages(Generic[MessageT]):
             self._built, self._numbers = self.read(view)
         else:
             for number in range(self._built_to, len(transcript.messages)):
-                # A message without items stays only if every item is visible, or if it may part turns.
-                if all_visible or transcript.size(number) or _parts_turns(transcript, number):
+                # A message without items is an empty answer; see `Outline.empty_between`.
+                if all_visible or transcript.size(number) or is_native(transcript.format):
                     self._built.append(transcript.messages[number])
                     self._numbers.append(number)
         self._built_to = len(transcript.messages)
@@ -172,54 +172,41 @@ def messages_of(
 ) -> tuple[list[MessageT], list[int | None]]:
     """Return the messages of a view, and the number in the history of each.
 
-    Whole messages are the same objects. A substitute that replaces no single item is a message without a number. An
-    empty answer stays with the message behind it.
+    Whole messages are the same objects. A substitute that replaces no single item is a message without a number. Empty
+    answers stay as long as anything of their turn (`Outline.empty_between`).
 
     Raises:
         ConfigError: if the view has substitutes, and the format cannot write messages.
     """
-    pairs: Iterable[tuple[int | None, MessageT]]
-    whole = False
+    pairs = list[tuple[int | None, MessageT]]()
     if not any(isinstance(slot, Substitute) for slot in view):
-        whole = len(view) == transcript.item_count
-        pairs = transcript.numbered_view(visible_items(view))
+        pairs += transcript.numbered_view(visible_items(view))
+        if len(view) == transcript.item_count:
+            return [message for _, message in pairs], [number for number, _ in pairs]
     else:
-        pairs = written = list[tuple[int | None, MessageT]]()
         for number, slots in by_message(transcript, view):
             if number < 0:
                 for slot in slots.values():
                     if isinstance(slot, Substitute):
                         writer = writing(transcript.format, f"the strategy {strategy!r}")
-                        written.append((None, writer.turn(slot.text)))
+                        pairs.append((None, writer.turn(slot.text)))
                 continue
             message, size = transcript.messages[number], transcript.size(number)
             visible = visible_message(transcript.format, message, slots, size, strategy)
             if visible is not None:
-                written.append((number, visible))
+                pairs.append((number, visible))
     messages, numbers = list[MessageT](), list[int | None]()
-    for position, message in pairs:
-        if position and not whole and _parts_turns(transcript, position - 1):
-            messages.append(transcript.messages[position - 1])
-            numbers.append(position - 1)
-        messages.append(message)
-        numbers.append(position)
+    before = -1
+    for position, shown in [*pairs, (len(transcript.messages), None)]:
+        if position is not None:
+            empty = transcript.empty_between(before, position) if is_native(transcript.format) else []
+            messages += [transcript.messages[at] for at in empty]
+            numbers += empty
+            before = position
+        if shown is not None:
+            messages.append(shown)
+            numbers.append(position)
     return messages, numbers
-
-
-def _parts_turns(transcript: Transcript[Any], number: int) -> bool:
-    """Whether a message may part turns though it has no items."""
-    return is_left_out(transcript.format, transcript.messages[number], transcript.size(number))
-
-
-def is_left_out(format: Format[MessageT], message: MessageT, size: int) -> bool:  # noqa: A002 - the field's word
-    """Whether a message is an empty answer, which requests leave out unless it alone parts turns (R12b).
-
-    Args:
-        format: the message's format.
-        message: the message.
-        size: number of its parts.
-    """
-    return not size and is_native(format) and not format.is_sent(message)
 
 
 def visible_message(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -648,6 +649,8 @@ class Outline:
         self._first = array("Q")  # a message's first item
         self._owner = array("Q")  # an item's message
         self._answered: int | None = None  # the first message of an assistant
+        self._turn_starts = array("Q")  # the messages with which the user's turns begin
+        self._empty = array("Q")  # the answers without items
 
     @property
     def item_count(self) -> int:
@@ -666,6 +669,10 @@ class Outline:
             self._answered = number
         # A server may count an empty answer as a turn.
         speaker = speaker_of(parts, pieces=self._pieces) if parts else "assistant"
+        if speaker == "user":
+            self._turn_starts.append(number)
+        if not parts:
+            self._empty.append(number)
         parts = self.person_calls.mark(in_history(parts, answered=self._answered is not None))
         first = len(self._owner)
         items = self._turns.couple(speaker, [part.item(self._counter, number) for part in parts], first)
@@ -681,6 +688,22 @@ class Outline:
         """Number of items of a message."""
         stop = self._first[number + 1] if number + 1 < len(self._first) else len(self._owner)
         return stop - self._first[number]
+
+    def empty_between(self, before: int, number: int) -> list[int]:
+        """Return the empty answers between two neighbours of a view that belong to the turn of either.
+
+        An empty answer may part two turns of the user (R12b), so it stays as long as anything of its turn. At the end
+        of the history it belongs to what is still to come.
+
+        Args:
+            before: number of a message; -1 for none.
+            number: number of the next one that is visible; that of the next to come for none.
+        """
+        first, stop = (bisect_left(self._empty, bound) for bound in (before + 1, number))
+        if first == stop:
+            return []
+        turns = {bisect_right(self._turn_starts, neighbour) for neighbour in (before, number)}
+        return [empty for empty in self._empty[first:stop] if bisect_right(self._turn_starts, empty) in turns]
 
     def position(self, index: int) -> int:
         """Position of an item among those of its message."""

@@ -418,7 +418,8 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         first = message["items"][0] if message["items"] else {}
         if is_model_made(first):
             # What must stay together does not matter here, and takes most of the time to find.
-            return speaker_of([part for item in message["items"] if (part := part_of(item)) is not None])
+            parts = [part for item in message["items"] if (part := part_of(item)) is not None]
+            return speaker_of(parts) if parts else "assistant"
         if str(first.get("type")).endswith("_output"):
             return RESULTS
         return "user" if first.get("role") == "user" else None

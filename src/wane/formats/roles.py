@@ -6,9 +6,9 @@ counted. If a history kept that order and a view of it does not, a turn of the u
 and an answer that has lost its calls joins the next one. The view's last message never moves ahead of a call: the
 latest answer stands before it, and is never evicted.
 
-Requests leave out empty answers. But one that alone stood between calls and the user's next turn stays where the format
-can send it, as the client gave it: the turn would join the one ahead of the calls otherwise, and of what a person
-answered to them.
+Requests leave out empty answers. But one that alone parts two turns with calls between them, ahead of these or behind,
+stays where the format can send it, as the client gave it: the later turn would join the earlier one otherwise, ahead of
+the calls, and of what a person answered to them.
 
 Mistral's own check, in its API and in vLLM, demands less and something else: a result is followed by an answer, so no
 turn of the user stands right behind one (mistral-common before 1.11.1). If a history kept that and a view of it does
@@ -98,11 +98,12 @@ class NeighbourJoiner(Generic[T]):
         self._turns: list[tuple[int, str]] = []  # where each turn of the user or of an answer without calls stands
         # Where an answer without calls has joined the one behind it since the user's latest turn, and both before that.
         self._absorbed: tuple[int, T, T] | None = None
-        self._left_out: T | None = None  # the empty answer right behind the latest message
+        # The latest empty answer of the user's latest turn, and where it would stand.
+        self._left_out: tuple[int, T] | None = None
 
     def leave_out(self, message: T) -> None:
-        """Take in an empty answer, which is left out unless it alone stands between calls and the user's next turn."""
-        self._left_out = message
+        """Take in an empty answer, which is left out unless it alone parts two turns with calls between them."""
+        self._left_out = len(self.joined), message
 
     def add(self, message: T) -> int:
         """Take in the next message; return the position of the first message that is new or has changed."""
@@ -110,14 +111,16 @@ class NeighbourJoiner(Generic[T]):
         first = len(joined)
         speaker = self._format.speaker(message)
         position = None
-        left_out, self._left_out = self._left_out, None
         if self.order is Order.ALTERNATING:
             would_cross = bool(turns) and turns[-1][1] == "user" and turns[-1][0] + 1 < len(joined)
         else:
             would_cross = self.order is Order.ANSWERED and self._before in (CALLING, RESULTS)
-        if left_out is not None and speaker == "user" and would_cross:
-            turns.append((len(joined), "assistant"))
-            joined.append(left_out)
+            # Only right behind results does an empty answer keep a turn from standing there.
+            would_cross &= self._left_out is not None and self._left_out[0] == len(joined)
+        if speaker == "user" and would_cross and self._left_out is not None and self._absorbed is None:
+            first, empty = self._left_out
+            joined.insert(first, empty)
+            turns.append((first, "assistant"))
         elif self.order is Order.ALTERNATING:
             if speaker == "user" and self._absorbed is not None and turns and turns[-1][1] == "user":
                 # No other answer without calls came: this one parts the turns.
@@ -132,6 +135,8 @@ class NeighbourJoiner(Generic[T]):
             first = self._join_answers()
             if turns and turns[-1][1] == "user":
                 position = turns[-1][0]
+        if speaker in ("user", "assistant"):
+            self._left_out = None
         merged = None if position is None else self._format.merge(joined[position], message)
         if position is None or merged is None:
             if speaker in ("user", "assistant"):
@@ -195,6 +200,8 @@ def join_contents(first: Any, second: Any, part_of: Callable[[str], Any] = as_te
         second: the other one.
         part_of: makes a part of a text.
     """
+    if not first or not second:
+        return first or second
     if isinstance(first, str) and isinstance(second, str):
         return join_texts(first, second)
     parts: list[Any] = []

@@ -102,6 +102,11 @@ class Groups:
         """Whether a call of the latest answer has no result, so that no turn may stand behind it."""
         return any(self.of[call] == self.latest for waiting in self._open.values() for call in waiting)
 
+    @property
+    def ends_with_answer(self) -> bool:
+        """Whether nothing has followed the latest answer, so that calls of the same turn may need it (R12b)."""
+        return self._starts.growing
+
     def at(self, index: object) -> int:
         """Return the number of groups ahead of a recorded cut, which names the item at which the rest begins.
 

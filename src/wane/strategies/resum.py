@@ -28,8 +28,9 @@ Guess nothing that is not in the conversation. Call no tool. Answer with the sum
 class ReSum(Summarised):
     """Lets the model summarise the whole conversation when the view is over the budget.
 
-    The view then holds the system items, the question and the summary. Not even the latest message stays: the
-    summarising call has read it.
+    The view then holds the system items, the question and the summary. Not even the latest message stays, because the
+    summarising call has read it, unless it is an answer that nothing has followed: if the model goes on with calls, it
+    may be all that parts two turns of the user (R12b).
     """
 
     name = "resum"
@@ -39,4 +40,5 @@ class ReSum(Summarised):
     keeps_question = True
 
     def _tail_start(self, summary: int) -> int:  # noqa: ARG002 - nothing is weighed against it
-        return len(self._groups.first)
+        groups = self._groups
+        return groups.latest if groups.ends_with_answer else len(groups.first)

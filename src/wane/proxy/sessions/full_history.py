@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final
 
-from wane.conversation.views import by_message, is_left_out, message_behind, visible_message, with_items
+from wane.conversation.views import by_message, message_behind, visible_message, with_items
 from wane.core import Item, Kind, chars
 from wane.formats.message_format import Format, Outline, Part, writing
 from wane.formats.turns import required_opening
@@ -96,14 +96,11 @@ class FullHistory:
         """
         outline = self.outline
         if len(slots) == outline.item_count and Substitute not in map(type, slots):
-            inserted = self.inserted
-            if not inserted:
-                return SentHistory(self.messages)
-            return [ViewMessage(message, n, None, n not in inserted) for n, message in enumerate(self.messages)]
+            return [*map(self._whole, range(len(self.messages)))] if self.inserted else SentHistory(self.messages)
         visible: dict[int, dict[int, Slot]] = {}
         rendered: list[ViewMessage] = []
         index: Message | None = None
-        index_at = -1
+        index_at = before = -1
         for number, positions in by_message(outline, slots):
             if number >= 0:
                 visible[number] = positions
@@ -124,9 +121,8 @@ class FullHistory:
                 size = len(items)
             reduced = visible_message(self.format, message, remaining, size, self.strategy) if remaining else None
             if reduced is not None:
-                before = number - 1
-                if number and is_left_out(self.format, self.messages[before], outline.size(before)):
-                    rendered.append(ViewMessage(self.messages[before], before, None, before not in self.inserted))
+                rendered += map(self._whole, outline.empty_between(before, number))
+                before = number
                 whole = len(remaining) == size
                 replaced = any(isinstance(slot, Substitute) for slot in remaining.values())
                 sent = whole and number not in self.inserted and not replaced
@@ -138,6 +134,9 @@ class FullHistory:
             if length := len(list(leading)):
                 rendered[length - 1] = rendered[length - 1]._replace(ends_head=True)
         return rendered
+
+    def _whole(self, number: int) -> ViewMessage:
+        return ViewMessage(self.messages[number], number, None, number not in self.inserted)
 
     def _remaining(self, number: int, items: Sequence[int | None], visible: Mapping[int, Slot]) -> dict[int, Slot]:
         """Return the visible parts of an edited message by position, from those of the message before its edits."""
