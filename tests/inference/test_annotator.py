@@ -87,6 +87,18 @@ def test_an_entry_of_the_agents_plan_names_episodes_until_the_users_next_turn() 
     assert names == ["reading-1:a.py", "work-2:Fix the parser", "work-3:a.py"]
 
 
+def test_episodes_of_one_entry_say_in_their_names_where_they_part() -> None:
+    story = Story().call("TaskCreate", subject="Fix the parser").read("a.py", 70)
+    story.call("TaskUpdate", taskId="1", status="in_progress").edit("a.py").read("b.py", 70).read("c.py").edit("b.py")
+    names = [mark.name for mark in story.starts.values()]
+    assert names == [
+        "reading-1:a.py",
+        "work-2:Fix the parser",
+        "reading-3:c.py: Fix the parser",
+        "work-4:b.py: Fix the parser",
+    ]
+
+
 def test_an_act_bears_a_look_aside() -> None:
     story = Story().read("a.py").edit("a.py").read("b.py").run("ls").edit("a.py").read("c.py").read("a.py").edit("a.py")
     assert story.marks == ["+reading-1", "-reading-1", "+work-2"]

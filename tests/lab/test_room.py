@@ -116,6 +116,17 @@ def test_several_sessions_are_named_the_tightest_first() -> None:
     assert tight_lines(tight[:1], 1) == [tight[0].room.warning]
 
 
+def test_a_session_is_named_by_its_title_and_two_of_one_title_by_their_names_too() -> None:
+    tight = tight_sessions([heavy("first", 42), heavy("second", 40)], StrategySettings(BUDGET, policy=STRICT))
+    titled = [replace(session, title="Mend the parser") for session in tight]
+    lines = tight_lines(titled, 2)
+    assert lines[1].startswith('  "Mend the parser" (first): The budget of 1,500 tokens')
+    assert lines[2].startswith('  "Mend the parser" (second): The budget')
+    assert tight_lines([replace(tight[0], title="Mend " + "x" * 80)], 2)[1].startswith(
+        '  "Mend ' + "x" * 54 + '…": The '
+    )
+
+
 def test_a_comparison_tells_it_of_cwl() -> None:
     done = compare([heavy()], ["cwl"], StrategySettings(BUDGET, policy=STRICT), InProcess())
     (told,) = done.to_dict()["tight"]

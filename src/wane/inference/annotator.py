@@ -90,6 +90,7 @@ class Annotator:
         # The agent's plan, and its entry in progress if the plan has changed since the last user turn.
         self._plan = AgentPlan()
         self._entry = ""
+        self._hints: set[str] = set()  # what stands behind the numbers in the names so far
         self._count = 0
         self._open: _Stretch | None = None
         # The type of the last episode since the last user turn, and the dependencies of the last act.
@@ -167,6 +168,8 @@ class Annotator:
         marks = self._end()
         name = f"{TYPES[type_.value]}-{self._count + 1}"
         hint = _short(self._entry or judgement.hint)
+        if self._entry and hint in self._hints:  # one entry of a plan, several episodes: say where they part
+            hint = _short(": ".join(filter(None, (judgement.hint, self._entry))))
         if hint:
             name = f"{name}:{hint}"
         dependencies = self._dependencies(judgement) if type_ is EpisodeType.ACT else ()
@@ -254,6 +257,7 @@ class Annotator:
         self._count += 1
         self._open = _Stretch(self._count, mark.name, mark.type, mark.dependencies)
         self._last = mark.type
+        self._hints.add(mark.name.partition(":")[2])
         if mark.type is EpisodeType.ACT:
             self._carried = mark.dependencies
             self._since = []

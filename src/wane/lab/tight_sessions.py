@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -18,6 +19,9 @@ from wane.strategies.strategy import StrategySettings
 NAMED: Final = 5
 """Number of sessions to name; the others are counted."""
 
+_TITLE: Final = 60
+"""Characters of a session's title."""
+
 
 @dataclass(frozen=True, slots=True)
 class TightSession:
@@ -28,12 +32,14 @@ class TightSession:
         room: the room at its last call.
         totals: its figures at the budget; None if it was not replayed.
         advised: its figures at the advised budget; None if it was not replayed, as for a model with a smaller window.
+        title: what it is about, in the user's words; empty if that is not known.
     """
 
     name: str
     room: Room
     totals: Totals | None = None
     advised: Totals | None = None
+    title: str = ""
 
     def __str__(self) -> str:
         """Return what the room lacks and, from the replays, how much the advised budget would have kept."""
@@ -100,7 +106,8 @@ def tight_sessions(
     sessions: list[TightSession] = []
     for number, (prepared, room) in enumerate(tight):
         at_budget, at_advised = totals.get((number, room.budget)), totals.get((number, room.advised))
-        sessions.append(TightSession(prepared.recording.session.name, room, at_budget, at_advised))
+        session = prepared.recording.session
+        sessions.append(TightSession(session.name, room, at_budget, at_advised, session.title))
     return sessions
 
 
@@ -110,7 +117,12 @@ def tight_lines(tight: Sequence[TightSession], sessions: int) -> list[str]:
         return [str(session) for session in tight]
     have = "has" if len(tight) == 1 else "have"
     lines = [f"{len(tight):,} of {sessions:,} sessions {have} too little room for the work:"]
-    lines += [f"  {session.name}: {session}" for session in tight[:NAMED]]
+    titles = Counter(session.title for session in tight)
+    for session in tight[:NAMED]:
+        text = session.title if len(session.title) <= _TITLE else f"{session.title[: _TITLE - 1].rstrip()}…"
+        title = f'"{text}"' if text else session.name
+        named = f"{title} ({session.name})" if session.title and titles[session.title] > 1 else title
+        lines.append(f"  {named}: {session}")
     if len(tight) > NAMED:
         lines.append(f"  and {len(tight) - NAMED:,} more; --json names all of them")
     return lines

@@ -30,7 +30,12 @@ const n0 = (value) => whole.format(value);
 const usd = (value) => `${value < 0 ? "−" : ""}$${cents.format(Math.abs(value))}`;
 const many = (count, noun, plural) => `${n0(count)} ${count === 1 ? noun : plural || `${noun}s`}`;
 // An inferred piece of work has its kind and number in its name, so that no two are called alike; where the kind stands beside it, the rest says more.
-const pieceName = (name) => name.replace(/^(?:reading|work)-\d+:(?=.)/, "");
+// Those whose rest is the same keep the number.
+function pieceNames(names) {
+  const rests = names.map((name) => /^(?:reading|work)-(\d+):(.+)$/s.exec(name)), times = new Map();
+  for (const rest of rests) if (rest) times.set(rest[2], 1 + (times.get(rest[2]) || 0));
+  return new Map(names.map((name, at) => [name, !rests[at] ? name : times.get(rests[at][2]) > 1 ? `#${rests[at][1]} ${rests[at][2]}` : rests[at][2]]));
+}
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 const round1 = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(1).replace(/\.0$/, ""));
 const short = (tokens) => (tokens >= 1e6 ? `${round1(tokens / 1e6)}M` : tokens >= 1e3 ? `${round1(tokens / 1e3)}k` : String(Math.round(tokens)));

@@ -59,7 +59,7 @@ def _of(covered: int, calls: int) -> str:
 def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
     """Return the figures of several sessions that were replayed, and the prices of the replays."""
     every: list[dict[str, Any]] = [prepared.to_dict() for prepared in studied]
-    name = every[0]["name"] if len(every) == 1 else f"{len(every):,} sessions"
+    name = every[0]["title"] or every[0]["name"] if len(every) == 1 else f"{len(every):,} sessions"
     marks = {figures["annotation"] for figures in every}
     episodes = "partly inferred" if "inferred" in marks else "as they were marked"
     if marks == {"inferred"}:

@@ -121,7 +121,7 @@ def write_report(
     tight = list(comparison.tight)
     if not contents:
         facts = [fact for fact in facts if fact[0] != "Session"]
-        tight = [replace(session, name="a session") for session in tight]
+        tight = [replace(session, name="a session", title="") for session in tight]
     page.data |= {
         "title": "Strategies compared",
         "purpose": PURPOSES["replay"],

@@ -194,16 +194,18 @@ function drawBar(context, bar, life, x, y, row, fillStyle) {
   context.globalAlpha = 1;
 }
 
+const cutName = (text, length) => `${text.slice(0, length).replace(/[\s…]+$/, "")}…`;
+
 // A name stands before its bar or behind all that is left of it, where it fits; else over what is left. On a phone a part of it must do.
 function label(context, bar, life, x, y, row, width, colours) {
   const name = episodeName(bar).slice(0, 60);
   const before = x(Math.max(0, bar.opened - 1)) - 10, over = x(bar.closed < 0 ? callCount() : bar.closed) + 6;
   const gone = life.events.find(([, left]) => left <= 0), after = gone ? Math.max(over, x(gone[0]) + 6) : width;
   const fits = (text, room) => context.measureText(text).width <= room;
-  let text = name.length > 34 ? `${name.slice(0, 33)}…` : name;
+  let text = name.length > 34 ? cutName(name, 33) : name;
   const behind = fits(text, width - after) ? after : over;
   const first = fits(text, before) || before > width - behind, room = first ? before : width - behind;
-  for (let length = text.length - 1; length > 3 && !fits(text, room); length -= 1) text = `${name.slice(0, length - 1)}…`;
+  for (let length = text.length - 1; length > 3 && !fits(text, room); length -= 1) text = cutName(name, length - 1);
   context.textAlign = "left";
   const left = first ? before + 4 - context.measureText(text).width : behind;
   context.strokeStyle = colours.paper;

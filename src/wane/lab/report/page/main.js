@@ -63,7 +63,7 @@ function chooser() {
     return { select, label: h("label", { class: "choose" }, h("span", {}, label), select) };
   };
   const box = h("div", { class: "chooser" });
-  const which = pick("Session", "session", sessions.map((it) => (it.title && it.title !== it.name ? `${it.name}: ${it.title}`.slice(0, 90) : it.name)), (value) => go({ session: value, run: app.run, call: 0 }));
+  const which = pick("Session", "session", sessions.map((it) => (!it.title ? it.name : sessions.filter((other) => other.title === it.title).length > 1 ? `${it.title} (${it.name})` : it.title)), (value) => go({ session: value, run: app.run, call: 0 }));
   const how = pick("Strategy", "strategy", session().runs.map((it) => shown(it.name)), (value) => go({ run: value }));
   if (sessions.length > 1) box.append(which.label);
   if (data.report !== "view" && session().runs.length > 1) box.append(how.label);

@@ -86,8 +86,12 @@ function levelsOf(it) {
   return it.levels;
 }
 
+const called = new WeakMap(); // by episodes, what each is called
+
 function episodeName(bar) {
-  if (bar.name) return `‘${pieceName(bar.name)}’${bar.abandoned ? " (abandoned)" : ""}`;
+  const { bars } = session();
+  if (!called.has(bars)) called.set(bars, pieceNames(bars.map((it) => it.name)));
+  if (bar.name) return `‘${called.get(bars).get(bar.name)}’${bar.abandoned ? " (abandoned)" : ""}`;
   const from = Math.max(1, bar.opened), to = Math.max(from, bar.closed < 0 ? callCount() : bar.closed);
   const calls = from === to ? `call ${n0(from)}` : `calls ${n0(from)} to ${n0(to)}`;
   return `${WORDS.types[bar.type] || "steps"} at ${calls}`;

@@ -142,14 +142,16 @@ const OTHERS = "other policies";
 function sweepTable() {
   const body = section("points", "All points", "The frontier's points are marked.");
   const columns = data.columns.filter((column) => data.points.some((point) => point.values[column.key]));
-  const more = (column) => (FEW.includes(column.key) ? null : "more");
   const policies = data.points.some((point) => point.policy);
-  const head = h("tr", {}, h("th", { scope: "col", class: "name" }, "Strategy"), h("th", { scope: "col" }, "Budget"), policies && h("th", { scope: "col", class: "text" }, "Policy"), columns.map((column) => h("th", { scope: "col", title: column.help, class: more(column) }, column.title)));
+  const head = h("tr", {}, h("th", { scope: "col", class: "name" }, "Strategy"), h("th", { scope: "col", class: "mid" }, "Budget"), policies && h("th", { scope: "col", class: "mid text" }, "Policy"), columns.map((column) => h("th", { scope: "col", title: column.help, class: rank(column) }, column.title)));
   // Wane first: the others are there to compare with it.
   const ordered = [...data.points].sort((one, other) => (other.strategy === "cwl") - (one.strategy === "cwl"));
   const list = ordered.map((point) => {
-    return h("tr", { class: point.best ? "front" : null }, h("th", { scope: "row", class: "name" }, swatchOf(point.strategy), h("span", {}, shown(point.strategy === OTHERS ? "cwl" : point.strategy), point.chosen && " (recommended)")), h("td", {}, point.budget === null ? "–" : n0(point.budget), point.raised_to && ` (up to ${n0(point.raised_to)})`), policies && h("td", { class: "text" }, point.policy || "–"),
-      columns.map((column) => h("td", { class: [point.best && ["total_usd", "recall"].includes(column.key) ? "best" : "", more(column) || ""].filter(Boolean).join(" ") || null }, cell(point, column))));
+    const budget = [point.budget === null ? "–" : n0(point.budget), point.raised_to && ` (up to ${n0(point.raised_to)})`];
+    // On a phone the budget and the policy stand below the name.
+    const below = point.budget !== null && h("span", { class: "below" }, budget, point.policy && `, ${point.policy}`);
+    return h("tr", { class: point.best ? "front" : null }, h("th", { scope: "row", class: "name" }, swatchOf(point.strategy), h("span", {}, shown(point.strategy === OTHERS ? "cwl" : point.strategy), point.chosen && " (recommended)"), below), h("td", { class: "mid" }, budget), policies && h("td", { class: "mid text" }, point.policy || "–"),
+      columns.map((column) => h("td", { class: [point.best && ["total_usd", "recall"].includes(column.key) ? "best" : "", rank(column)].filter(Boolean).join(" ") || null }, cell(point, column))));
   });
   const table = h("table", { class: "figures few" }, h("thead", {}, head), h("tbody", {}, list));
   body.append(seg("Columns", [["few", "Main figures"], ["all", "All figures"]], "few", (value) => table.classList.toggle("few", value === "few")));

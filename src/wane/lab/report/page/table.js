@@ -1,6 +1,9 @@
 // The table of strategies: sortable, best values marked, columns explained; five columns, or all.
 
 const FEW = ["total_usd", "recall", "grounding", "turns", "breaks"];
+// A phone has room for two of them.
+const FEWEST = FEW.slice(0, 2);
+const rank = (column) => (FEWEST.includes(column.key) ? null : FEW.includes(column.key) ? "mid" : "more");
 
 function strategyTable() {
   const body = section(
@@ -16,7 +19,7 @@ function strategyTable() {
   let sorted = null;
   for (const column of columns) {
     const button = h("button", { type: "button", title: column.help, onclick: () => sort(column) }, column.title);
-    head.append(h("th", { scope: "col", "data-key": column.key, class: FEW.includes(column.key) ? null : "more" }, button));
+    head.append(h("th", { scope: "col", "data-key": column.key, class: rank(column) }, button));
   }
   const sort = (column) => {
     const falling = sorted === column.key ? -1 : 1;
@@ -55,7 +58,7 @@ function strategyRow(row, columns) {
   return h("tr", { "data-strategy": row.name }, name, columns.map((column) => {
     const best = (row.best || []).includes(column.key);
     const over = column.key === "over" && row.over;
-    const classes = [best ? "best" : over ? "over" : "", FEW.includes(column.key) ? "" : "more"].filter(Boolean).join(" ");
+    const classes = [best ? "best" : over ? "over" : "", rank(column)].filter(Boolean).join(" ");
     return h("td", { class: classes || null }, cell(row, column),
       best && h("span", { class: "away" }, " (best)"));
   }));

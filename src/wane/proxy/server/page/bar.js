@@ -15,7 +15,8 @@ const KIND_COLOURS = { system: "var(--other)", user: "var(--ink)", notice: "var(
 const kindOf = (episode) => (episode.name === null ? "work" : WORDS.types[episode.type] ? episode.type : "expl");
 const stateOf = (episode) => STATES[episode.state] || episode.state;
 const placeOf = (episode) => `${episode.task ? ` in task ‘${episode.task}’` : ""}${episode.abandoned ? " (abandoned)" : ""}`;
-const nameOf = (episode) => (episode.name === null ? "outside pieces of work" : `${WORDS.types[episode.type] || episode.type} ‘${pieceName(episode.name)}’${placeOf(episode)}`);
+const namesIn = (session) => pieceNames(session.episodes.map((it) => it.name ?? ""));
+const nameOf = (episode, called) => (episode.name === null ? "outside pieces of work" : `${WORDS.types[episode.type] || episode.type} ‘${called.get(episode.name)}’${placeOf(episode)}`);
 
 function colourOf(episode) {
   const share = PALE[episode.state] || PALE.closed;
@@ -30,7 +31,8 @@ function partsOf(session) {
     fixed("user", "your messages", session.user),
     fixed("notice", "notices of your agent", session.notices),
   ];
-  for (const it of session.episodes) parts.push({ kind: kindOf(it), label: `${nameOf(it)}, ${stateOf(it)}`, tokens: it.tokens - it.notices, colour: colourOf(it) });
+  const called = namesIn(session);
+  for (const it of session.episodes) parts.push({ kind: kindOf(it), label: `${nameOf(it, called)}, ${stateOf(it)}`, tokens: it.tokens - it.notices, colour: colourOf(it) });
   const known = parts.reduce((sum, it) => sum + it.tokens, 0);
   // What a request carries besides its messages: tool definitions, and a system prompt that is none of them.
   parts[0].tokens += Math.max(0, session.view - known);

@@ -243,7 +243,8 @@ function drawEpisodes(card) {
   const row = (label, kind, state, tokens, colour, buttons) => h("tr", {},
     h("th", { scope: "row" }, styled(h("i", { class: "dot" }), { background: colour }), h("bdi", {}, label)), h("td", { class: "kind" }, kind), h("td", {}, state), h("td", { class: "n" }, n0(tokens)), chooses && h("td", { class: "choices" }, buttons));
   const fixed = card.bar.parts.filter((part) => part.fixed).map((part) => row(part.label, "", "always stays", part.tokens, part.colour));
-  const rows = session.episodes.map((it) => row(it.name === null ? "outside pieces of work" : pieceName(it.name), it.name === null ? "" : WORDS.types[it.type] || it.type, stateOf(it), it.tokens, colourOf(it), it.type === "task" ? null : choiceButtons(card, it)));
+  const called = namesIn(session);
+  const rows = session.episodes.map((it) => row(it.name === null ? "outside pieces of work" : called.get(it.name), it.name === null ? "" : WORDS.types[it.type] || it.type, stateOf(it), it.tokens, colourOf(it), it.type === "task" ? null : choiceButtons(card, it)));
   const heads = ["Piece of work", "Kind", "What is left of it", "Tokens", ...(chooses ? ["For the next request"] : [])].map((text, at) => h("th", { scope: "col", class: ["", "kind", "", "n", "choices"][at] || null }, text));
   card.episodes.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, fixed, rows)));
 }
