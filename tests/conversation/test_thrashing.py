@@ -134,8 +134,8 @@ def test_it_keeps_little_of_a_long_history() -> None:
     detector = ThrashingDetector()
     for number in range(2_000):
         call = Item(Kind.CALL, 1, f"c{number}", "read", message=number)
-        detector.note(call, f"{number}", 2 * number, lambda _: True)
-        detector.note(Item(Kind.RESULT, 1, f"c{number}"), None, 2 * number + 1, lambda _: True)
+        detector.note(call, f"{number}", 2 * number, lambda _: True, begins=True)
+        detector.note(Item(Kind.RESULT, 1, f"c{number}"), None, 2 * number + 1, lambda _: True, begins=False)
     assert len(detector._fetches) <= 512
     assert not detector._open
 

@@ -20,6 +20,7 @@ from wane.conversation.reminder import Reminder
 from wane.conversation.thrashing import Thrashing, ThrashingDetector
 from wane.core import OWN_TOOLS, Added, ContextWindow, Episode, EvictedIndex, Item, Kind, Mark, Room, chars
 from wane.core.errors import ConfigError, HistoryError
+from wane.core.items import WORK
 from wane.core.view import Accounting
 from wane.formats.message_format import Part
 from wane.strategies.host import HostMarker
@@ -201,7 +202,9 @@ class Engine:
             self._accounting.items += item.tokens
             self._other.follow(item, part, added)
         self._reminder.note(item, added, self.window.active)
-        self._detector.note(item, part.arguments, added.index, self._shows)
+        if item.kind in WORK:
+            begins = added.index == self.window.latest
+            self._detector.note(item, part.arguments, added.index, self._shows, begins=begins)
         return added
 
     def pack(self) -> None:

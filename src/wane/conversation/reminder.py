@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from wane.core import Added, Episode, Item, Kind
+from wane.core import Added, Episode, Item
 from wane.core.delimiter import quote
-from wane.core.items import ASSISTANT
+from wane.core.items import WORK
 
 _FIRST: Final = 0.25  # part of the share that fills before the first reminder, if no episode was started
-_WORK: Final = ASSISTANT | {Kind.RESULT}
 
 _NEVER: Final = (
     "you have not started an episode yet. Start one with `delimiter`, in the same message as your next tool call, "
@@ -20,6 +19,11 @@ _NEVER: Final = (
 _LATER: Final = (
     "no episode is active, and much has been done outside of one. Start one with `delimiter`, in the same message as "
     "your next tool call."
+)
+
+_UNFINISHED: Final = (
+    "the window is full, and unfinished work has begun to leave it. End the episode {name} with `delimiter` as soon as "
+    "you can, or what it holds goes first."
 )
 
 _STATE: Final = ("text", "_asked", "_asking", "_started", "_unmarked", "_since", "_wait", "_warned")
@@ -64,7 +68,7 @@ class Reminder:
     def note(self, item: Item, added: Added, active: Episode | None) -> None:
         """Take in the next item of the history."""
         self._asking = True
-        if item.kind not in _WORK:
+        if item.kind not in WORK:
             return
         if self._since is not None:
             self._since += item.tokens
@@ -102,7 +106,7 @@ class Reminder:
         message = None
         if overflowed and active is not None and not active.inferred:
             if self._since is None or self._since >= limit:
-                message = _name_unfinished(active)
+                message = _UNFINISHED.format(name=quote(str(active.name)))
         elif self._unmarked and self._unmarked >= limit:
             message = _LATER if self._started else _NEVER
         self._send(message, fits)
@@ -145,11 +149,3 @@ class Reminder:
         text = f"[Automatic note on the context window, not from the user: {message}]"
         if message is not None and fits(text):
             self.note_sent(text)
-
-
-def _name_unfinished(active: Episode) -> str:
-    assert active.name is not None
-    return (
-        "the window is full, and unfinished work has begun to leave it. End the episode "
-        f"{quote(active.name)} with `delimiter` as soon as you can, or what it holds goes first."
-    )

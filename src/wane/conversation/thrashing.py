@@ -13,9 +13,7 @@ from typing import Any, Final
 
 from wane.core import DELIMITER, Item, Kind, Room
 from wane.core.delimiter import quote
-from wane.core.items import ASSISTANT
 from wane.core.room import rounded_up
-from wane.core.view import MessageStarts
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
 
@@ -100,7 +98,6 @@ class ThrashingDetector:
     """Counts passes and fetches."""
 
     def __init__(self) -> None:
-        self._starts = MessageStarts()
         self._calls = 0  # model calls so far
         self._work = 0  # tokens of calls, results and the model's words so far
         self._passes = deque[int](maxlen=PASSES)  # model calls ahead of the latest passes in a row
@@ -108,19 +105,20 @@ class ThrashingDetector:
         self._open = dict[str | None, _Fetch]()
         self._worst: _Fetch | None = None
 
-    def note(self, item: Item, arguments: str | None, index: int, shows: Callable[[int], bool]) -> None:
-        """Take in the next item of the history.
+    def note(
+        self, item: Item, arguments: str | None, index: int, shows: Callable[[int], bool], *, begins: bool
+    ) -> None:
+        """Take in the next item of work: a result, or an item of the model's.
 
         Args:
             item: the item.
             arguments: for a call, its arguments, which the item need not have.
             index: its index.
             shows: whether an item is in the view.
+            begins: whether it begins a message of the model's.
         """
-        if item.kind in ASSISTANT or item.kind is Kind.RESULT:
-            self._work += item.tokens
-        if self._starts.begins(item):
-            self._calls += 1
+        self._work += item.tokens
+        self._calls += begins
         if item.kind is Kind.RESULT:
             if (fetch := self._open.pop(item.call_id, None)) is not None:
                 fetch.result = index

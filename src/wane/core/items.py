@@ -28,6 +28,9 @@ class Kind(StrEnum):
 ASSISTANT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
 """Kinds of the items of an assistant message."""
 
+WORK: Final = ASSISTANT | {Kind.RESULT}
+"""Kinds of the items of a model's work: its messages, and the results of its calls."""
+
 
 class ToolClass(StrEnum):
     """How recoverable a tool's output is; it decides the level at which the output leaves (R9).

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 from wane.core import Item, Kind, chars
 from wane.core.errors import HistoryError
-from wane.core.items import ASSISTANT
+from wane.core.items import WORK
 from wane.strategies.groups import Cutting
 from wane.strategies.strategy import Fitted, Slot, StrategySettings, Substitute, SummaryNeeded, item_of, unasked_error
 
@@ -56,7 +56,7 @@ class Summarised(Cutting):
             self._question = [*self._question, index] if self._asking else [index]
             self._users.add(index)
             self._asking = True
-        elif item.kind in ASSISTANT or item.kind is Kind.RESULT:
+        elif item.kind in WORK:
             self._asking = False
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:  # noqa: ARG002 - the interface's
