@@ -400,9 +400,10 @@ _RULES: Final[dict[str, _Rule]] = {
 
 def only_searches(line: str) -> bool:
     """Whether a command line only searches or lists, with nothing but filters of the output beside it."""
-    if judge_command(line).activity is not Activity.EXPLORE:
+    commands = parse(line)
+    if max((_simple(command, 0).activity for command in commands), default=None) is not Activity.EXPLORE:
         return False
-    roles = {_role_in_search(simple) for simple in parse(line)}
+    roles = {_role_in_search(command) for command in commands}
     return "search" in roles and "other" not in roles
 
 
