@@ -41,11 +41,10 @@ from wane.core.episodes import Choice
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.guidance import guidance
 from wane.formats import get_format
+from wane.formats.answers import Ending, check_reason, request_tokens, stop_reason
 from wane.formats.anthropic import AnthropicFormat
-from wane.formats.endings import Ending, check_reason, stop_reason
 from wane.formats.message_format import Format, is_native, writes, writing
 from wane.formats.roles import Order
-from wane.formats.usage import request_tokens
 from wane.journal.receipts import Receipts
 from wane.journal.records import ConfigRecord, Record
 from wane.recall import answer

@@ -8,10 +8,10 @@ from enum import Enum
 from typing import Any, Final
 
 from wane.core import Kind
+from wane.formats.answers import request_iteration
 from wane.formats.fields import objects_in
 from wane.formats.message_format import Part
 from wane.formats.notices import CLAUDE_CODE_PERSON, is_notice
-from wane.formats.usage import request_iteration
 from wane.lab.readers.building.content import Answer, Content, content
 from wane.lab.readers.building.values import count, items, mapping, seconds, text, usage_of
 from wane.lab.recorded_session import CallUsage

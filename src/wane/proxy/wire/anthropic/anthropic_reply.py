@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from wane.core.items import INVALID_JSON
+from wane.formats.answers import request_iteration
 from wane.formats.breakpoints import Block, is_blank
 from wane.formats.fields import objects_in
-from wane.formats.usage import request_iteration
 from wane.prices import SEARCH_FEE, TokenUsage, tier_in
 from wane.proxy import jsons
 from wane.proxy.wire.reply import (

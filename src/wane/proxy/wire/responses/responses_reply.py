@@ -6,9 +6,9 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from wane.formats.answers import HOSTED
 from wane.formats.fields import objects_in
 from wane.formats.openai_responses import is_model_made
-from wane.formats.usage import HOSTED
 from wane.prices import NO_USAGE, SEARCH_FEE, TokenUsage
 from wane.proxy import jsons
 from wane.proxy.wire.openai_shared import error_of, token_usage

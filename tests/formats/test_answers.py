@@ -16,7 +16,7 @@ from openai.types.responses.response import IncompleteDetails
 import wane
 from wane import FormatError
 from wane.conversation import Conversation
-from wane.formats.endings import (
+from wane.formats.answers import (
     ANTHROPIC_REASONS,
     CHAT_REASONS,
     GEMINI_REASONS,
