@@ -75,9 +75,9 @@ CLASS_NAMES_TWICE = 4
 FILE_NAMES_TWICE = 6
 
 FILES_ENTERED = {
-    "a message of the user is appended": 16,
+    "a message of the user is appended": 15,
     "a request is made": 15,
-    "an answer with a call is appended": 26,
+    "an answer with a call is appended": 24,
     "a step of Pydantic AI is taken": 25,
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any, get_args
 
 from wane.budgets import AutoBudget, TunedBudget, choose_budget, is_auto
@@ -32,7 +31,7 @@ from wane.core.items import read_tool_classes
 from wane.counters import get_counter
 from wane.formats import Part, StoredFormat, Transcript, detect_format, get_format
 from wane.formats.fields import check_each
-from wane.formats.message_format import check_message
+from wane.formats.message_format import is_native
 from wane.formats.vocabulary import as_data
 from wane.strategies.strategy import AnnotateChoice, Fitted, Slot, choose_annotator
 
@@ -160,7 +159,8 @@ def plan(
     transcript = Transcript(chosen, counter)
     transcript.person_calls.set_tool_classes(read_tool_classes(tool_classes))
     loaded = chosen.load(messages)
-    check_each(loaded, partial(check_message, chosen))
+    if is_native(chosen):
+        check_each(loaded, chosen.check)
     pairs = [pair for message in loaded for pair in transcript.take(message)]
     planned = plan_items(
         pairs,

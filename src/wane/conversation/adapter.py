@@ -18,13 +18,11 @@ class Prepared(Generic[MessageT]):
         message: the message.
         parts: its parts, as the format gives them.
         answers: whether a model made it.
-        unanswered: ids of the calls that have no result when it has come; known once its results have been paired.
     """
 
     message: MessageT
     parts: list[Part]
     answers: bool
-    unanswered: tuple[str | None, ...] = ()
 
 
 class Adapter(Generic[MessageT]):

@@ -372,8 +372,9 @@ class Conversation(Generic[M]):
         stop = len(messages) if count is None else count
         history, shared = go_back(self._history, stop, events=[])
         branch._begin(history)
-        branch._known.extend([Appended(entry) for entry in history.prepare(history.transcript.messages)])
-        branch._append(history.prepare(branch._name_results(messages[shared:stop])))
+        known = history.prepare(history.transcript.messages, check=False)
+        branch._known.extend([Appended(entry) for entry in known])
+        branch._append(history.prepare(branch._name_results(messages[shared:stop]), check=False))
         # Own calls without a result get the results that they have in later messages.
         own_calls = [call for call in find_open_calls(branch._history) if call.name in branch._own_names]
         if own_calls:
@@ -728,10 +729,8 @@ class Conversation(Generic[M]):
             at: their time.
         """
         history = self._history
-        history.check_content(prepared, first=first)
         waiting = [call.id for call, _ in self._waiting.calls]
-        paired = history.pair_results(prepared, own=self._own_names, waiting=waiting, first=first)
-        history.check_order(paired, first=first)
+        paired = history.pair_results(prepared, own=self._own_names, waiting=waiting, first=first, in_order=True)
         try:
             for entry, message in zip(prepared, paired, strict=True):
                 if message is None:
@@ -779,7 +778,7 @@ class Conversation(Generic[M]):
             return
         for call, verdict in self._waiting.take_open(self.window.open_calls):
             result = call.result(verdict or answer(call.raw, self._history.archive))
-            prepared = self._history.prepare([result])
+            prepared = self._history.prepare([result], check=False)
             (paired,) = self._history.pair_results(prepared)
             assert paired is not None
             self._appended.append(Appended(prepared[0]))
@@ -904,7 +903,6 @@ class Host(Generic[M]):
             fresh = fresh if shared else messages
         first = len(messages) - len(fresh)
         prepared = line.prepare(fresh, first=first)
-        line.check_content(prepared, first=first)
         paired = line.pair_results(prepared, first=first)
         for number, renewed in known.number_renewed(alignment):
             if number < shared:

@@ -53,7 +53,7 @@ def switch_strategy(history: MessageHistory[MessageT], context: ContextSettings)
 
 def _repeat(history: MessageHistory[MessageT], count: int, empty: MessageHistory[MessageT]) -> MessageHistory[MessageT]:
     """Return an empty history with the first messages: as was recorded, or else with their requests made again."""
-    taken = empty.pair_results(empty.prepare(history.transcript.messages[:count]))
+    taken = empty.pair_results(empty.prepare(history.transcript.messages[:count], check=False))
     prepared = [message for message in taken if message is not None]
     repeated = None
     if count >= history.base:

@@ -41,7 +41,7 @@ def follow_records(
     def step(record: Record) -> list[Taken]:
         if not isinstance(record, MessageRecord):
             return history.follow(record)
-        (message,) = history.prepare([next(coming)])
+        (message,) = history.prepare([next(coming)], check=False)
         (paired,) = history.pair_results([message])
         items = [] if paired is None else history.follow(record, paired)
         note(message, paired, items)

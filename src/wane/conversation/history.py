@@ -68,7 +68,6 @@ from wane.formats.message_format import (
     Outline,
     Part,
     Transcript,
-    check_message,
     is_answer,
     is_native,
     repeated_call,
@@ -516,34 +515,28 @@ class MessageHistory(History, Generic[MessageT]):
                 return [*beginning, *format_.read(data[count:])]
         return format_.read(data)
 
-    def prepare(self, messages: Iterable[MessageT], *, first: int | None = None) -> list[Prepared[MessageT]]:
+    def prepare(
+        self, messages: Iterable[MessageT], *, first: int | None = None, check: bool = True
+    ) -> list[Prepared[MessageT]]:
         """Take messages apart, one after the other; nothing changes.
 
         Args:
             messages: the messages.
             first: the first one's number for errors, here and below; None if errors need not name the message.
+            check: whether to refuse content that the format does not know. A recorded history is taken as it is.
 
         Raises:
-            FormatError: for a message that is not in the format.
+            FormatError: for a message that is not in the format, and for content that the format does not know.
         """
+        format_, adapter = self.format, self.adapter
 
         def take_apart(message: MessageT) -> Prepared[MessageT]:
-            parts = self.format.parts(message)
-            return Prepared(message, parts, self.adapter.answers(message, parts))
+            parts = format_.parts(message)
+            if check and is_native(format_):
+                format_.check(message, adds_fields=adapter.adds_fields)
+            return Prepared(message, parts, adapter.answers(message, parts))
 
         return _apply_to_each(messages, take_apart, first)
-
-    def check_content(self, prepared: Iterable[Prepared[MessageT]], *, first: int | None = None) -> None:
-        """Refuse content that the format does not know. A recorded history is taken as it is.
-
-        Raises:
-            FormatError: for such content.
-        """
-
-        def check(message: Prepared[MessageT]) -> None:
-            check_message(self.format, message.message, adds_fields=self.adapter.adds_fields)
-
-        _apply_to_each(prepared, check, first)
 
     def pair_results(
         self,
@@ -552,6 +545,7 @@ class MessageHistory(History, Generic[MessageT]):
         own: Collection[str] = (),
         waiting: Iterable[str | None] = (),
         first: int | None = None,
+        in_order: bool = False,
     ) -> list[Prepared[MessageT] | None]:
         """Find the call of each result.
 
@@ -560,16 +554,20 @@ class MessageHistory(History, Generic[MessageT]):
             own: names of the tools whose calls are answered before the next message that is not a result.
             waiting: ids of such calls in the history without a result.
             first: see `prepare`.
+            in_order: whether to refuse an order of calls and results that the provider refuses; a framework's history
+                is its own matter.
 
         Returns:
             Each message as it will be taken in: without orphans, if the host drops them (`Adapter.drops_orphans`). None
             if nothing of it remains.
 
         Raises:
-            HistoryError: for a result that answers no open call, if the host does not drop them.
+            HistoryError: for a result that answers no open call, if the host does not drop them; for two calls of one
+                id in an answer; and for a turn of the user or the system that stands between a call and its result.
         """
         open_calls: Tally[str | None] = Tally(self.engine.window.open_calls)
         own_waiting = [*waiting]
+        results_first = is_native(self.format) and self.format.results_first
 
         def pair(message: Prepared[MessageT]) -> Prepared[MessageT] | None:
             nonlocal own_waiting
@@ -586,7 +584,9 @@ class MessageHistory(History, Generic[MessageT]):
             if paired.answers:
                 calls = [part.call_id for part in paired.parts if part.tool in own]
                 own_waiting += [call_id for call_id in calls if open_calls[call_id]]
-            return replace(paired, unanswered=tuple(open_calls)) if open_calls else paired
+            if in_order:
+                _check_order(paired, open_calls if results_first else ())
+            return paired
 
         return _apply_to_each(prepared, pair, first)
 
@@ -612,40 +612,8 @@ class MessageHistory(History, Generic[MessageT]):
             return prepared
         if not paired:
             return None
-        (rest,) = self.prepare([self.format.keep(prepared.message, paired)])
+        (rest,) = self.prepare([self.format.keep(prepared.message, paired)], check=False)
         return rest
-
-    def check_order(self, paired: Iterable[Prepared[MessageT] | None], *, first: int | None = None) -> None:
-        """Refuse what the provider refuses of the order of calls and results; a framework's history is its own matter.
-
-        Args:
-            paired: the messages, with their results paired.
-            first: see `prepare`.
-
-        Raises:
-            HistoryError: for an answer with two calls of one id, whose results could not be told apart, and for a turn
-                of the user or the system that stands between a call and its result. It names the calls.
-        """
-        results_first = is_native(self.format) and self.format.results_first
-
-        def check(message: Prepared[MessageT] | None) -> None:
-            if message is None:
-                return
-            if (call_id := repeated_call(message.parts)) is not None:
-                raise HistoryError(
-                    f"several calls of one answer have the id {call_id!r}, and providers refuse that: give each call an"
-                    " id of its own"
-                )
-            if not results_first or not message.unanswered or is_answer(message.parts):
-                return
-            if any(part.kind is not Kind.RESULT for part in message.parts):
-                unanswered = ", ".join(map(str, message.unanswered))
-                raise HistoryError(
-                    f"the calls {unanswered} have no result yet, and the provider refuses a turn before it. Append"
-                    " `call.result(output)` for each first"
-                )
-
-        _apply_to_each(paired, check, first)
 
     # Messages in
 
@@ -836,6 +804,31 @@ def _without_unwritten_index(
     if not context.policy.index_share or writes(format):
         return context
     return replace(context, policy=replace(context.policy, index_share=0.0))
+
+
+def _check_order(message: Prepared[Any], unanswered: Collection[str | None]) -> None:
+    """Refuse a message that the provider refuses for its calls.
+
+    Args:
+        message: the message.
+        unanswered: ids of the calls that have no result when it has come, if the provider wants these first.
+
+    Raises:
+        HistoryError: for an answer with two calls of one id, whose results could not be told apart, and for a turn of
+            the user or the system ahead of a call's result. It names the calls.
+    """
+    if (call_id := repeated_call(message.parts)) is not None:
+        raise HistoryError(
+            f"several calls of one answer have the id {call_id!r}, and providers refuse that: give each call an"
+            " id of its own"
+        )
+    if not unanswered or is_answer(message.parts):
+        return
+    if any(part.kind is not Kind.RESULT for part in message.parts):
+        raise HistoryError(
+            f"the calls {', '.join(map(str, unanswered))} have no result yet, and the provider refuses a turn before"
+            " it. Append `call.result(output)` for each first"
+        )
 
 
 def _close_call(call_id: str | None, open_calls: Tally[str | None]) -> None:

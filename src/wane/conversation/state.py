@@ -101,7 +101,7 @@ def restore_conversation(
         count = state["messages"]
         messages_then = messages[:count]
         digest: Digest[MessageT] = Digest(history.format, history.adapter)
-        prepared = history.prepare(messages_then)
+        prepared = history.prepare(messages_then, check=False)
         if len(prepared) < count or digest.of_prepared(prepared) != state["digest"]:
             return None
         restored = _restore_history(history, state, prepared)

@@ -354,7 +354,15 @@ class NativeFormat(Format[MessageT]):
         return data
 
     def check(self, message: MessageT, *, adds_fields: bool = False) -> None:
-        """Check that nothing in a message is unknown; see `check_message`."""
+        """Check that nothing in a message is unknown, as far as the format can tell.
+
+        Args:
+            message: a message that can be taken apart.
+            adds_fields: whether it may have fields that no format knows.
+
+        Raises:
+            FormatError: for content that the format does not know.
+        """
 
     def answering(
         self,
@@ -451,26 +459,6 @@ class PlainFormat(NativeFormat[dict[str, Any]]):
 
     def dump(self, messages: Sequence[dict[str, Any]]) -> list[Any]:
         return list(messages)
-
-
-def check_message(
-    format: Format[MessageT],  # noqa: A002 - the field's word
-    message: MessageT,
-    *,
-    adds_fields: bool = False,
-) -> None:
-    """Check that nothing in a message is unknown to its format, as far as the format can tell.
-
-    Args:
-        format: the format.
-        message: a message that can be taken apart.
-        adds_fields: whether it may have fields that no format knows.
-
-    Raises:
-        FormatError: for content that the format does not know.
-    """
-    if is_native(format):
-        format.check(message, adds_fields=adds_fields)
 
 
 class PersonCalls:
