@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import Final
+
+_CENT: Final = Decimal("0.01")
+_TINY: Final = 1e-4  # dollars below which an amount is written with an exponent
+_NOTHING: Final = 1e-9  # dollars below which an amount is what a sum of others left by rounding
+
 
 def dollars(amount: float | None) -> str:
-    """Return dollars to the cent, amounts below a dollar to three digits; `$?` if the amount is unknown."""
+    """Return dollars as `round_dollars` rounds them; `$?` if the amount is unknown."""
     if amount is None:
         return "$?"
-    if not 0 < abs(amount) < 0.995:
-        return f"${amount:,.2f}" if abs(amount) < 10_000 else f"${amount:,.0f}"
-    if abs(amount) < 0.0001:
-        return f"${amount:.1e}"
-    units, _, cents = f"{amount:.3g}".partition(".")
-    return f"${units}.{cents:0<2}"
+    return f"${amount:.1e}" if _NOTHING < abs(amount) < _TINY else f"${round_dollars(amount):,f}"
+
+
+def round_dollars(amount: float) -> Decimal:
+    """Return dollars to the cent; amounts below a dollar to three digits, those from 10,000 on to the dollar."""
+    size = abs(amount)
+    if size <= _NOTHING:
+        return Decimal("0.00")
+    if size >= 0.995:
+        return Decimal(f"{amount:.2f}" if size < 10_000 else f"{amount:.0f}")
+    value = Decimal(f"{amount:.1e}" if size < _TINY else f"{amount:.3g}")
+    cents = value.quantize(_CENT)
+    return cents if cents == value else value
 
 
 def share(value: float) -> str:

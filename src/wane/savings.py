@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from functools import cache
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from wane.account import NOTHING, Account
 from wane.core import Policy, chars
 from wane.core.delimiter import DESCRIPTION, SCHEMA
 from wane.core.guidance import guidance
-from wane.money import dollars
+from wane.money import dollars, round_dollars
 from wane.prices import Bill, CacheUse, Prices, TokenUsage, at_tier, bill_of, listed_prices, prices_of
 from wane.recall import RECALL_DESCRIPTION, RECALL_SCHEMA
 
@@ -106,21 +107,20 @@ class CostChange:
     @classmethod
     def of(cls, money: Money) -> CostChange:
         """Return what Wane changed."""
-        ends = [dollars(money.account.at_least), dollars(money.unmanaged)]
-        spent, without = (float(end.removeprefix("$").replace(",", "")) for end in ends)
-        digits = max(len(end.partition(".")[2]) for end in ends)
-        saved = round(money.eviction_saved, digits)
-        net = round(without - spent, digits)
-        direction = "less" if net > 0 else "more"
-        change = f"{_with_digits(abs(net), digits)} {direction}" if net else "the same"
-        return cls(ends[0], _with_digits(saved - net, digits), _with_digits(saved, digits), change, ends[1])
+        spent, without = round_dollars(money.account.at_least), round_dollars(money.unmanaged)
+        net = without - spent  # exact, with as many digits as the finer of the two
+        saved = Decimal(money.eviction_saved).quantize(net)
+        change = "the same"
+        if net:
+            change = f"{_signed(abs(net))} {'less' if net > 0 else 'more'}"
+        ends = dollars(money.account.at_least), dollars(money.unmanaged)
+        return cls(ends[0], _signed(saved - net), _signed(saved), change, ends[1])
 
 
-def _with_digits(amount: float, digits: int) -> str:
-    """Return dollars with so many digits after the point; nothing has two."""
-    amount = round(amount, digits)
+def _signed(amount: Decimal) -> str:
+    """Return dollars with the digits that they have, and the sign ahead; nothing has two digits."""
     sign = "-" if amount < 0 else ""
-    return f"{sign}${abs(amount):,.{digits}f}" if amount else dollars(0)
+    return f"{sign}${abs(amount):,f}" if amount else dollars(0)
 
 
 def described_effect(money: Money) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.proxy.sessions.test_index import SMALL, disk, work, worker
 from tests.proxy.world import AnthropicClient, ChatClient, Client, begin
@@ -125,6 +128,25 @@ def test_the_figures_of_an_effect_are_those_of_other_commands_and_add_up_as_writ
     assert (dear.spent, dear.without, dear.net) == ("$12,345", "$0.90", "$12,344.10 more")
     same = CostChange.of(Money(Account().plus(TokenUsage(1, 1), 2.0), unevicted=2.0, unmanaged=2.0))
     assert (same.marks, same.saved, same.net) == ("$0.00", "$0.00", "the same")
+
+
+AMOUNTS = st.floats(0, 20_000) | st.floats(0, 1) | st.floats(0, 0.001)
+
+
+def test_what_a_sum_leaves_by_rounding_is_nothing() -> None:
+    assert dollars(0.1 + 0.2 - 0.3) == dollars(0.3 - 0.2 - 0.1) == "$0.00"
+    assert dollars(2e-9) == "$2.0e-09"
+
+
+@given(spent=AMOUNTS, unevicted=AMOUNTS, unmanaged=AMOUNTS)
+def test_the_figures_of_any_effect_add_up_as_written(spent: float, unevicted: float, unmanaged: float) -> None:
+    effect = CostChange.of(Money(Account().plus(TokenUsage(1, 1), spent), unevicted, unmanaged))
+    written = [effect.spent, effect.without, effect.saved, effect.marks, effect.net.partition(" ")[0]]
+    paid, without, saved, marks, net = (
+        Decimal(text.replace("$", "").replace(",", "").replace("the", "0")) for text in written
+    )
+    assert saved - marks == without - paid
+    assert (net if effect.net.endswith("less") else -net) == without - paid
 
 
 @pytest.mark.parametrize(("usage", "model"), [(TokenUsage(1_000, 10), "no-such-model"), (NO_USAGE, MODEL)])
