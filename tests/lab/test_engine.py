@@ -14,18 +14,9 @@ import pytest
 
 from tests.lab.tales import AUTOMATIC, Tale, working
 from wane.core.errors import ConfigError, MissingExtraError
+from wane.lab.processes import WorkerLostError, cores, run_in_processes
 from wane.lab.replaying.compare import run_all
-from wane.lab.replaying.jobs import (
-    InProcess,
-    Job,
-    JobEngine,
-    OnRay,
-    Processes,
-    WorkerLostError,
-    cores,
-    get_engine,
-    run_in_processes,
-)
+from wane.lab.replaying.jobs import InProcess, Job, JobEngine, OnRay, Processes, get_engine
 from wane.lab.replaying.strategy_replay import Replay
 from wane.strategies.registry import STRATEGY_NAMES
 from wane.strategies.strategy import StrategySettings

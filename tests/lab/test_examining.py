@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import signal
 import sqlite3
+import sys
 import zlib
 from collections.abc import Sequence
 from contextlib import closing
@@ -23,6 +26,7 @@ from wane.lab.cache import examining
 from wane.lab.cache.examining import ExaminedSession, Examiner
 from wane.lab.cache.paid_again import examine
 from wane.lab.file_store import FileStore, Source, stamp_of_agents
+from wane.lab.processes import WorkerLostError
 from wane.lab.readers import Gathered, gather
 
 EVERY_FOLDER = [
@@ -66,6 +70,22 @@ def test_several_processes_tell_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     assert list_findings(gathered_by(FileStore(None), *folders, workers=2)) == list_findings(
         gather(folders, sidechains=True)
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a new process would not have the reader that fails")
+def test_a_process_that_was_killed_is_said_once_and_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end_process(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    for name in ("a", "b", "c"):
+        write_lines(tmp_path / f"{name}.jsonl", *lines_of(("m1", 0, 9_000, 5)))
+    monkeypatch.setattr(examining, "_ALONE", 0)
+    monkeypatch.setattr(examining, "read_file", end_process)
+    with pytest.raises(WorkerLostError, match="try fewer --workers"):
+        gathered_by(FileStore(None), tmp_path, workers=2)
+    assert not multiprocessing.active_children()
 
 
 def lines_of(*answers: tuple[str, int, int, int], words: str = "Go on.") -> list[dict[str, Any]]:

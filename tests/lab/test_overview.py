@@ -800,6 +800,16 @@ class TestCommand:
         assert other.unread, "other terms, other figures"
         assert (tmp_path / "kept.sqlite").stat().st_mode & 0o077 == 0
 
+    def test_several_processes_read_the_same_as_one(self, tmp_path: Path) -> None:
+        paths = [transcript(tmp_path / f"{name}.jsonl") for name in ("a", "b", "c")]
+        paths[1].write_text("damaged")
+        sources = [Source.of(path, 1.0, 1) for path in paths]
+        readers = [FigureReader(Terms(80_000, "anthropic:claude-sonnet-4-5"), FigureStore(None), n) for n in (1, 2)]
+        for reader in readers:
+            reader.read(sources)
+        assert readers[0].figures == readers[1].figures != {}
+        assert [file.path for file in readers[1].unread] == [str(paths[1])]
+
     @needs_sessions
     def test_each_report_replays_some_more(self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -16,8 +16,8 @@ import wane
 import wane_research
 from wane.caches import rules_for
 from wane.core.errors import FormatError, WaneError
+from wane.lab.processes import run_in_processes
 from wane.lab.readers import gather
-from wane.lab.replaying.jobs import run_in_processes
 from wane.lab.replaying.strategy_replay import Pricing, replay
 from wane.lab.replaying.studying import Studied, study
 from wane.prices import Period, Prices, Rates

@@ -6,25 +6,26 @@ and usage of each call. All else of it is gone by then, so that memory hardly gr
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from wane.core.errors import WaneError
 from wane.lab.cache.paid_again import Examination, Rewrite, examine, summed_up
 from wane.lab.file_store import FileStore, Source
 from wane.lab.names import JOURNAL, MAX_UNPACKED
+from wane.lab.processes import cores, run_in_processes
 from wane.lab.readers import figures_alone, read_file
 from wane.lab.recorded_session import CallUsage, ModelCall, Problem, RecordedSession
 from wane.prices import list_version
 from wane.rewrites import Cause, Certainty, Explanation
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ProcessPoolExecutor
+_Outcome = list[dict[str, Any]] | WaneError
+"""The sessions of a file as data, or why it cannot be read."""
 
 _FORM: Final = 1
 """Raise it when what is kept of a file changes its meaning or form, or what a reader makes of a file does."""
@@ -69,27 +70,29 @@ class Examiner:
         max_unpacked: int = MAX_UNPACKED,
         workers: int | None = None,
     ) -> None:
-        self._store, self._format, self._max_unpacked = store, format, max_unpacked
-        self._workers = workers or os.cpu_count() or 1
+        self._store, self._format = store, format
+        self._work = partial(_read, format_=format, max_unpacked=max_unpacked)
+        self._workers = workers or cores()
         self._terms = f"{_FORM} {list_version()}"
         self._sources: dict[Path, Source] = {}
         self._kept: dict[Path, list[ExaminedSession]] = {}
-        self._futures: dict[Path, Future[list[dict[str, Any]] | WaneError]] = {}
-        self._pool: ProcessPoolExecutor | None = None
+        self._waiting = set[Path]()  # files that other processes read
+        self._outcomes: Generator[tuple[Path, _Outcome], None, None] | None = None
+        self._early: dict[Path, _Outcome] = {}  # of files that were read before they were asked for
         self._new: list[tuple[Source, Any]] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        if self._outcomes is not None:
+            self._outcomes.close()
         if self._new:
             self._store.keep_data(self._new, self._terms)
         self._store.forget_gone()
 
     def begin(self, files: Sequence[Path]) -> None:
-        """Look up what was kept of some files, and begin to read the others if they are large."""
+        """Look up what was kept of some files; several processes are to read the others if these are large."""
         for file in files if self._format == "auto" else ():
             if file.suffix in _KEPT and file.is_file():
                 status = file.stat()
@@ -104,19 +107,16 @@ class Examiner:
                 waiting.append((source.size, file))
         if len(waiting) < 2 or self._workers < 2 or sum(size for size, _ in waiting) < _ALONE:
             return
-        from concurrent.futures import ProcessPoolExecutor
-
-        self._pool = ProcessPoolExecutor(min(self._workers, len(waiting)))
         # The largest first, so that none of them starts when the others are nearly done.
-        for _, file in sorted(waiting, reverse=True):
-            self._futures[file] = self._pool.submit(_read, file, self._format, self._max_unpacked)
+        files_waiting = [file for _, file in sorted(waiting, reverse=True)]
+        self._waiting.update(files_waiting)
+        self._outcomes = run_in_processes(self._work, files_waiting, self._workers)
 
     def read(self, file: Path) -> list[RecordedSession]:
         """Return the sessions of a file as examined ones; see `read_file` for its errors."""
         if file in self._kept:
             return [*self._kept.pop(file)]
-        future = self._futures.pop(file, None)
-        data = _read(file, self._format, self._max_unpacked) if future is None else future.result()
+        data = self._wait_for(file) if file in self._waiting else self._work(file)
         if isinstance(data, WaneError):
             raise data
         source = self._sources.get(file)
@@ -124,9 +124,17 @@ class Examiner:
             self._new.append((source, data))
         return [_session_of(entry) for entry in data]
 
+    def _wait_for(self, file: Path) -> _Outcome:
+        """Return what another process made of a file, and set aside what comes before it."""
+        self._waiting.remove(file)
+        assert self._outcomes is not None
+        while file not in self._early:
+            other, outcome = next(self._outcomes)
+            self._early[other] = outcome
+        return self._early.pop(file)
 
-def _read(file: Path, format_: str, max_unpacked: int) -> list[dict[str, Any]] | WaneError:
-    """Return the sessions of a file as data, or why it cannot be read."""
+
+def _read(file: Path, *, format_: str, max_unpacked: int) -> _Outcome:
     try:
         with figures_alone():
             return [_data_of(session) for session in read_file(file, format_, max_unpacked)]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from wane.core import Policy
 from wane.core.errors import FormatError, JournalError, MissingExtraError
 from wane.lab.file_store import FileStore, Source
 from wane.lab.overview.recording_figures import SessionFigures, figures_of
+from wane.lab.processes import cores, run_in_processes
 from wane.lab.readers import figures_alone, read_session
 from wane.lab.readers.gathering import Unread
 from wane.lab.readers.reading import briefly
@@ -106,17 +106,18 @@ class FigureReader:
     def _take(self, sources: Sequence[Source], progress: Progress | None, *, replayed: bool) -> None:
         batch: list[tuple[Source, list[SessionFigures]]] = []
         try:
-            for done, (source, outcome) in enumerate(_read_all(sources, self._terms, self._workers, replayed), start=1):
-                if isinstance(outcome, str):
-                    self.unread.append(Unread(source.path, outcome))
-                else:
-                    self.figures[source.path] = outcome
-                    batch.append((source, outcome))
-                if len(batch) == _BATCH:
-                    self._store.keep(batch, self._terms)
-                    batch = []
-                if progress:
-                    progress(done, len(sources))
+            with closing(_read_all(sources, self._terms, self._workers, replayed=replayed)) as outcomes:
+                for done, (source, outcome) in enumerate(outcomes, start=1):
+                    if isinstance(outcome, str):
+                        self.unread.append(Unread(source.path, outcome))
+                    else:
+                        self.figures[source.path] = outcome
+                        batch.append((source, outcome))
+                    if len(batch) == _BATCH:
+                        self._store.keep(batch, self._terms)
+                        batch = []
+                    if progress:
+                        progress(done, len(sources))
         finally:
             self._store.keep(batch, self._terms)
 
@@ -131,24 +132,19 @@ def _dollars_since(sessions: Iterable[SessionFigures], since: float) -> float:
 
 
 def _read_all(
-    sources: Sequence[Source], terms: Terms, workers: int | None, replayed: bool
-) -> Iterator[tuple[Source, list[SessionFigures] | str]]:
+    sources: Sequence[Source], terms: Terms, workers: int | None, *, replayed: bool
+) -> Generator[tuple[Source, list[SessionFigures] | str], None, None]:
     """Yield each file with its figures, or with why it cannot be read, as they come."""
-    count = min(workers or os.cpu_count() or 1, len(sources))
-    if count <= 1:
-        for source in sources:
-            yield source, _figures_in(source, terms, replayed)
+    take_figures = partial(_figures_in, terms=terms, replayed=replayed)
+    count = min(workers or cores(), len(sources))
+    if count > 1:
+        yield from run_in_processes(take_figures, sources, count)
         return
-    pool = ProcessPoolExecutor(count)
-    try:
-        futures = {pool.submit(_figures_in, source, terms, replayed): source for source in sources}
-        for future in as_completed(list(futures)):
-            yield futures.pop(future), future.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+    for source in sources:
+        yield source, take_figures(source)
 
 
-def _figures_in(source: Source, terms: Terms, replayed: bool) -> list[SessionFigures] | str:
+def _figures_in(source: Source, *, terms: Terms, replayed: bool) -> list[SessionFigures] | str:
     """Return the figures of the sessions in a file, or why it cannot be read."""
     settings = source.modified, terms.budget, terms.price
     try:

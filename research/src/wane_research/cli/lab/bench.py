@@ -17,8 +17,8 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import count_noun, plain_console, printable, say, write_json
 from wane.core.errors import ConfigError, MissingExtensionError, WaneError
 from wane.lab.columns import Unit, notes
+from wane.lab.processes import cores
 from wane.lab.replaying.compare import parse_strategies
-from wane.lab.replaying.jobs import cores
 from wane.lab.sweep import parse_budgets
 from wane.money import share
 from wane_research.bench.results import (
