@@ -15,7 +15,8 @@ from typing import Final
 
 from generated import write_or_check
 from wane.cli.command_registry import AGENT, find_commands
-from wane.cli.parser import Command, is_literal, paragraphs
+from wane.cli.help_pages import is_literal, paragraphs
+from wane.cli.parser import Command
 from wane.cli.shared_flags import VERSION
 from wane.flags import Flag
 

@@ -34,9 +34,6 @@ GROUPS: Final[Mapping[str, Kind]] = {
 }
 """Kinds of extensions, by their groups of entry points."""
 
-PROVIDERS: Final[Mapping[str, str]] = {"eval": "wane-research[eval]", "lab": "wane-research"}
-"""What to install for commands of Wane's documentation that another distribution adds."""
-
 _FOLDER: Final = re.compile(r"([\w.]+?)(?:-([^-]+))?(?:-.*)?\.(?:dist|egg)-info")
 _VALUE: Final = re.compile(r"([\w.]+(?::[\w.]+)?)\s*(?:\[(.*)\])?")
 

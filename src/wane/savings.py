@@ -112,12 +112,12 @@ class CostChange:
         saved = Decimal(money.eviction_saved).quantize(net)
         change = "the same"
         if net:
-            change = f"{_signed(abs(net))} {'less' if net > 0 else 'more'}"
+            change = f"{_with_sign(abs(net))} {'less' if net > 0 else 'more'}"
         ends = dollars(money.account.at_least), dollars(money.unmanaged)
-        return cls(ends[0], _signed(saved - net), _signed(saved), change, ends[1])
+        return cls(ends[0], _with_sign(saved - net), _with_sign(saved), change, ends[1])
 
 
-def _signed(amount: Decimal) -> str:
+def _with_sign(amount: Decimal) -> str:
     """Return dollars with the digits that they have, and the sign ahead; nothing has two digits."""
     sign = "-" if amount < 0 else ""
     return f"{sign}${abs(amount):,f}" if amount else dollars(0)

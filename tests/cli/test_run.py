@@ -186,6 +186,16 @@ def test_an_agent_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypa
     assert "claud is not installed, or not on the PATH; did you mean claude?" in capsys.readouterr().err
 
 
+def test_a_damaged_tuned_budget_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("WANE_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "tuned.json").write_text("{")
+    assert main(["run", "--budget", "auto", "codex"]) == 127
+    assert capsys.readouterr().err.count("there is no tuned budget") == 1
+
+
 @pytest.mark.full
 def test_an_agent_has_its_input_output_and_exit_code(
     tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer

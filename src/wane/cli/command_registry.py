@@ -78,6 +78,9 @@ COMMANDS: Final = (
 )
 """Wane's own, in the order of help."""
 
+ELSEWHERE: Final[Mapping[str, str]] = {"eval": "wane-research[eval]", "lab": "wane-research"}
+"""What to install for commands of Wane's documentation that another distribution adds, by their first word."""
+
 FIRST_WORDS: Final = frozenset(command.name.partition(" ")[0] for command in COMMANDS)
 """Names that no extension can take."""
 
@@ -114,7 +117,7 @@ def find_commands(args: Sequence[str] | None = None) -> Commands:
             commands += added.commands
         else:
             commands.append(added)
-    return Commands(commands, groups, refused)
+    return Commands(commands, groups, refused, ELSEWHERE)
 
 
 def find_ignored(args: Sequence[str], options: Any) -> Iterator[str]:

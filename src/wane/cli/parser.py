@@ -1,4 +1,4 @@
-"""The command line's grammar and the pages of `--help`, made from commands and their options.
+"""The command line's grammar, made from commands and their options.
 
 It uses argparse: another library would take longer to load than `wane plan` takes to run.
 """
@@ -9,8 +9,6 @@ import argparse
 import inspect
 import re
 import shlex
-import shutil
-import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
@@ -20,9 +18,10 @@ from pkgutil import resolve_name
 from typing import Any, Final, NoReturn
 
 from wane.cli.failure import UsageError
+from wane.cli.help_pages import lay_out_page, paragraphs
 from wane.cli.shared_flags import HELP, VERSION
 from wane.core.errors import ExtensionError
-from wane.extensions import PROVIDERS, Extension, missing_error
+from wane.extensions import Extension, missing_error
 from wane.flags import Declared, Flag, declare_flags, options_of
 
 _NAME: Final = "command"
@@ -33,11 +32,6 @@ _NEGATIVE: Final = re.compile(r"-\.?\d.*")
 _ENDS: Final = re.compile(r"(?:--[\w-]+=|-\w+)--")
 _SHORTEST: Final = 4  # characters of a beginning that stands for a name
 LIKENESS: Final = 0.7  # least similarity of a misspelt name, as difflib measures it
-
-_WIDEST: Final = 100
-_NARROWEST: Final = 40
-_INDENT: Final = 2
-_LONGEST: Final = 26  # columns; the meaning of a longer term begins on the next line
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +126,13 @@ class Commands:
         commands: all of them, in the order of help.
         groups: help texts of the groups among them, by name.
         refused: why commands of extensions cannot be used, by their first word.
+        elsewhere: what to install for other commands, by their first word.
     """
 
     commands: Sequence[Command]
     groups: Mapping[str, str]
     refused: Mapping[str, ExtensionError]
+    elsewhere: Mapping[str, str]
 
 
 def parse(args: Sequence[str], agent: Command, catalogue: Commands) -> tuple[Command, Any]:
@@ -185,6 +181,7 @@ class _Parser(argparse.ArgumentParser):
         self.names: list[str] = []  # of all of its commands
         self.commands: dict[str, _Parser] = {}  # those that the line may name
         self.refused: Mapping[str, ExtensionError] = {}
+        self.elsewhere: Mapping[str, str] = {}  # what to install for other commands
         self.command_at = 0  # the place of the command in the line, once that was checked
         self.command: Command | None = None  # the one that it parses; None for a group, and for the agent
 
@@ -206,8 +203,8 @@ class _Parser(argparse.ArgumentParser):
                 raise self.refused[word]
             elif self.names and not unknown:
                 unknown = word
-                if self.prog == "wane" and word in PROVIDERS:
-                    raise missing_error(f"wane {word} needs {PROVIDERS[word]}", PROVIDERS[word])
+                if word in self.elsewhere:
+                    raise missing_error(f"wane {word} needs {self.elsewhere[word]}", self.elsewhere[word])
         if unknown:
             hint = _hint(unknown, self.names)
             if self.prog == "wane" and hint == ".":
@@ -292,11 +289,11 @@ def _parser(args: Sequence[str], agent: Command, catalogue: Commands) -> _Parser
         outline = [(command.name, command.summary) for command in commands if " " not in command.name]
         outline += [(group, paragraphs(text)[0]) for group, text in groups.items()]
         outline += [(name, str(error)) for name, error in catalogue.refused.items()]
-        return _page(agent.usage, agent.text, (*agent.flags, VERSION, HELP), outline)
+        return lay_out_page(agent.usage, agent.text, (*agent.flags, VERSION, HELP), outline)
 
     parser = _Parser("wane", allow_abbrev=False)
     parser.page = first_page
-    parser.refused = catalogue.refused
+    parser.refused, parser.elsewhere = catalogue.refused, catalogue.elsewhere
     parser.add_argument(VERSION.spelled, action="version", version=f"wane {__version__}")
     words = set(args)
     parser.names = [command.name for command in commands if " " not in command.name] + list(groups)
@@ -360,57 +357,13 @@ def _add(parser: argparse.ArgumentParser, field: Declared, prefix: str = "") -> 
 
 def _command_page(command: Command, commands: Sequence[Command]) -> str:
     members = _members(command.name, commands)
-    return _page(command.usage, command.text, (*command.flags, HELP), members, len(command.daily))
+    return lay_out_page(command.usage, command.text, (*command.flags, HELP), members, len(command.daily))
 
 
 def _group_page(group: str, text: str, commands: Sequence[Command]) -> str:
-    return _page(f"wane {group} [OPTIONS] COMMAND", text, (HELP,), _members(group, commands))
+    return lay_out_page(f"wane {group} [OPTIONS] COMMAND", text, (HELP,), _members(group, commands))
 
 
 def _members(group: str, commands: Iterable[Command]) -> list[tuple[str, str]]:
     """Return the name and the summary of each command that belongs to a group or another command."""
     return [(command.name, command.summary) for command in commands if command.name.startswith(f"{group} ")]
-
-
-def _page(
-    usage: str, text: str, flags: Sequence[Flag], commands: Sequence[tuple[str, str]] = (), daily: int = 0
-) -> str:
-    columns = max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
-    options = [(flag.usage, flag.help) for flag in flags if flag.is_option]
-    sections = {
-        "Commands": commands,
-        "Arguments": [(flag.usage, flag.help) for flag in flags if not flag.is_option],
-        "Daily options": options[:daily],
-        "Other options" if daily else "Options": options[daily:],
-    }
-    parts = [f"Usage: {usage}"]
-    parts += [_fill_paragraph(paragraph, columns) for paragraph in paragraphs(text)]
-    parts += [_definitions(title, entries, columns) for title, entries in sections.items() if entries]
-    return "\n\n".join(parts) + "\n"
-
-
-def _fill_paragraph(paragraph: str, columns: int) -> str:
-    return paragraph if is_literal(paragraph) else textwrap.fill(paragraph, columns)
-
-
-def _definitions(title: str, entries: Sequence[tuple[str, str]], columns: int) -> str:
-    """Return a heading, with terms and their meanings below it."""
-    fitting = [len(term) for term, _ in entries if len(term) <= _LONGEST]
-    start = _INDENT + max(fitting, default=_LONGEST) + 2
-    lines = [f"{title}:"]
-    for term, meaning in entries:
-        first = f"{'':{_INDENT}}{term:<{start - _INDENT}}"
-        if len(term) > _LONGEST:
-            lines.append(first.rstrip())
-            first = " " * start
-        lines.append(textwrap.fill(meaning, columns, initial_indent=first, subsequent_indent=" " * start))
-    return "\n".join(lines)
-
-
-def paragraphs(text: str) -> list[str]:
-    return text.strip().split("\n\n")
-
-
-def is_literal(paragraph: str) -> bool:
-    """Return whether a paragraph has an indented line, and so is printed as it stands."""
-    return "\n  " in paragraph

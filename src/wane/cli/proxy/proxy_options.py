@@ -43,15 +43,15 @@ FALLBACK_KEY_VARIABLE: Final = "WANE_PROXY_FALLBACK_KEY"
 
 def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> ProxyOptions:
     """Return the options of the proxy."""
+    context = command.context
+    settings = context_settings(context)  # the same mistakes in it are found first, whatever is asked and installed
     need_proxy()
     if not command.upstream:
         raise UsageError(
             "give the provider to send requests to, such as: wane proxy --upstream https://api.anthropic.com"
         )
-    context = command.context
     server = _server_settings(command, command.upstream, environ)
     store = _store(command, environ)
-    settings = context_settings(context)
     optional: dict[str, Any] = {"keep": context.keep, "idle": context.idle}
     if context.digests_only:
         optional["keep_requests"] = False

@@ -17,7 +17,7 @@ from wane.cli.failure import UsageError, need_proxy
 from wane.cli.parser import LIKENESS
 from wane.cli.proxy.log import RunLog
 from wane.cli.proxy.proxy_commands import ProxyCommandOptions, RunOptions
-from wane.cli.proxy.proxy_options import KEY_VARIABLE, TOKEN_VARIABLE, context_settings, key_in_address, proxy_options
+from wane.cli.proxy.proxy_options import KEY_VARIABLE, TOKEN_VARIABLE, key_in_address, proxy_options
 from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.terminal.signals import run_child
@@ -87,7 +87,6 @@ def _why_missing(agent: Agent, options: RunOptions) -> str:
 
 def _proxy_of(upstream: str, command: AgentCommand, options: RunOptions) -> ProxyOptions:
     """Return the settings of the proxy for an agent; all that can be wrong in the options is found here."""
-    context_settings(options.context)  # checked first, whatever the agent is
     # Nobody else can reach this proxy, so it needs no token: of the proxy's variables only the store counts.
     environ = {name: value for name, value in command.environ.items() if name == STORE_VARIABLE}
     treatment = options.treatment
