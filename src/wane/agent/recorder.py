@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -292,7 +292,14 @@ class Checkpoint(AbstractCapability[Any]):
         Raises:
             EqualRoundsError: if those of EQUAL_ROUNDS rounds were not, while the window thrashes.
         """
-        round_ = _round(self.conversation.messages)
+        digest = blake2b(digest_size=8)  # of the latest answer's calls and their results
+        for message in self.conversation.messages[-2:]:
+            for part in message.parts:
+                if isinstance(part, ToolCallPart):
+                    digest.update(f"{part.tool_name} {part.args_as_json_str()}".encode("utf-8", "surrogatepass"))
+                elif isinstance(part, ToolReturnPart):
+                    digest.update(part.model_response_str().encode("utf-8", "surrogatepass"))
+        round_ = digest.digest()
         thrashing = self.conversation.thrashing
         self._equal = self._equal + 1 if round_ in self._rounds and thrashing is not None else 0
         self._rounds.add(round_)
@@ -322,18 +329,6 @@ class Checkpoint(AbstractCapability[Any]):
                 f"the cost limit of {dollars(self.cost_limit)} is reached: {'' if account.complete else 'about '}"
                 f"{dollars(account.estimate)} were spent. Nothing is lost; go on with a higher -l/--cost-limit"
             )
-
-
-def _round(messages: Sequence[ModelMessage]) -> bytes:
-    """A digest of the latest answer's calls and their results."""
-    digest = blake2b(digest_size=8)
-    for message in messages[-2:]:
-        for part in message.parts:
-            if isinstance(part, ToolCallPart):
-                digest.update(f"{part.tool_name} {part.args_as_json_str()}".encode("utf-8", "surrogatepass"))
-            elif isinstance(part, ToolReturnPart):
-                digest.update(part.model_response_str().encode("utf-8", "surrogatepass"))
-    return digest.digest()
 
 
 OnRequest = Callable[[bytes, str], None]

@@ -356,7 +356,10 @@ class RepositoryGuard:
     def digest(self) -> str:
         """The digest of the settings and hooks that `question` is about."""
         own = find_repository(self.directory)
-        return _digest((*(self.unknown_settings(own) or ()), *find_hooks(own))) if own is not None else ""
+        if own is None:
+            return ""
+        settings = (*(self.unknown_settings(own) or ()), *find_hooks(own))
+        return hashlib.sha256(repr(settings).encode()).hexdigest()
 
     def unknown_settings(self, repository: GitRepository) -> tuple[tuple[str, str], ...] | None:
         """Return the settings of a repository that may start a program; None if they cannot be read."""
@@ -434,10 +437,6 @@ def _text_of(path: Path) -> str:
         raise FileNotFoundError(f"{path} is not a file")
     with path.open("rb") as file:
         return file.read(_MOST_TEXT).decode("utf-8")
-
-
-def _digest(settings: tuple[tuple[str, str], ...]) -> str:
-    return hashlib.sha256(repr(settings).encode()).hexdigest()
 
 
 def _state(path: Path) -> tuple[object, ...]:

@@ -44,7 +44,11 @@ def read(path: Path) -> list[RecordedSession]:
     builder = SessionBuilder(path.parent.name if path.name == "messages.jsonl" else path.stem, NAME)
     meta = _meta_beside(path)
     model = _model_in(meta)
-    _begin(builder, meta)
+    builder.cwd = text(mapping(meta.get("environment")).get("working_directory")) or None
+    if tools := meta.get("tools_available"):
+        builder.system_tokens = chars(compact(tools))
+    if prompt := _words(mapping(meta.get("system_prompt"))):
+        builder.add(Part(Kind.SYSTEM, prompt))
     recognised = False
     for line, message in records(path, builder.problems):
         recognised = recognised or _is_message(message)
@@ -53,9 +57,11 @@ def read(path: Path) -> list[RecordedSession]:
         return []
     session = builder.build()
     calls = len(session.calls)
-    total = _total(meta, model)
-    if calls and total is not None:
-        session.totals = [(total, calls)]
+    # The sums of the usage of all calls, which do not say what the cache did.
+    stats = mapping(meta.get("stats"))
+    usage = usage_of(stats.get("session_prompt_tokens"), output=stats.get("session_completion_tokens"))
+    if calls and usage is not None:
+        session.totals = [(ModelCall(0, 0, usage, seconds(meta.get("end_time")), model, "mistral"), calls)]
     session.id = text(meta.get("session_id"))
     return [session]
 
@@ -80,14 +86,6 @@ def _model_in(meta: Mapping[str, Any]) -> str | None:
     active = text(config.get("active_model"))
     named = [text(model.get("name")) for model in objects(config.get("models")) if model.get("alias") == active]
     return next(iter(named), active) or None
-
-
-def _begin(builder: SessionBuilder, meta: Mapping[str, Any]) -> None:
-    builder.cwd = text(mapping(meta.get("environment")).get("working_directory")) or None
-    if tools := meta.get("tools_available"):
-        builder.system_tokens = chars(compact(tools))
-    if prompt := _words(mapping(meta.get("system_prompt"))):
-        builder.add(Part(Kind.SYSTEM, prompt))
 
 
 def _words(message: Mapping[str, Any]) -> str:
@@ -122,11 +120,3 @@ def _add_answer(builder: SessionBuilder, line: int, message: Mapping[str, Any], 
         answer.call(call.get("id"), function.get("name"), function.get("arguments"))
     builder.settle(line=line)
     builder.answer(answer.couple_parts(), model=model, line=line)
-
-
-def _total(meta: Mapping[str, Any], model: str | None) -> ModelCall | None:
-    """Return the sums of the usage of all calls, which do not say what the cache did; None if there are none."""
-    stats = mapping(meta.get("stats"))
-    usage = usage_of(stats.get("session_prompt_tokens"), output=stats.get("session_completion_tokens"))
-    at = seconds(meta.get("end_time"))
-    return None if usage is None else ModelCall(0, 0, usage, at, model, "mistral")

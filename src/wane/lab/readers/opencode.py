@@ -279,15 +279,11 @@ class _Assembly:
             if call.usage is not None:
                 self._builder.aside(call)
 
-    def _prune(self, created: float) -> None:
-        """Note the results that OpenCode had cleared when a message began."""
-        due = sorted(moment for moment in self._cleared if moment <= created)
-        for moment in due:
-            self._builder.eviction(self._cleared.pop(moment), "OpenCode", at=moment)
-
     def _answers(self, message: _Data) -> None:
-        created = seconds(mapping(mapping(message.get("info")).get("time")).get("created"))
-        self._prune(created or 0.0)
+        created = seconds(mapping(mapping(message.get("info")).get("time")).get("created")) or 0.0
+        # OpenCode had cleared these results when the message began.
+        for moment in sorted(moment for moment in self._cleared if moment <= created):
+            self._builder.eviction(self._cleared.pop(moment), "OpenCode", at=moment)
         for step, call in _steps(message):
             self._answer(step, call)
 

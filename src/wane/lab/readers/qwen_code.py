@@ -106,7 +106,10 @@ class _Assembly:
         elif entry.kind == "system":
             event = mapping(mapping(entry.data.get("systemPayload")).get("uiEvent"))
             if event.get("event.name") == "qwen-code.api_response":
-                self._responses.append(_response(event))
+                prompt, total = count(event.get("input_token_count")) or 0, count(event.get("total_token_count")) or 0
+                usage = usage_of(prompt, read=event.get("cached_content_token_count"), output=max(0, total - prompt))
+                at, model = seconds(event.get("event.timestamp")), text(event.get("model")) or None
+                self._responses.append(ModelCall(0, 0, usage, at, model))
         else:
             self._builder.problems.add(entry.line, f"a line of the unknown type {entry.kind!r}")
 
@@ -157,13 +160,6 @@ class _Assembly:
             at=seconds(entry.data.get("timestamp")),
         )
         self.name_asides()
-
-
-def _response(event: Mapping[str, Any]) -> ModelCall:
-    """Return the model call that an event tells of, with the usage of any response."""
-    prompt, total = count(event.get("input_token_count")) or 0, count(event.get("total_token_count")) or 0
-    usage = usage_of(prompt, read=event.get("cached_content_token_count"), output=max(0, total - prompt))
-    return ModelCall(0, 0, usage, seconds(event.get("event.timestamp")), text(event.get("model")) or None)
 
 
 def _texts(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
