@@ -237,7 +237,10 @@ class View:
         going = self._closure(candidates, episode)
         for index in going:
             self._remove([index], self.held.pop(index, episode))
-            self._uncouple(index)
+            for target in self.needs.pop(index, ()):
+                if target in self._needers:
+                    self._needers[target].remove(index)
+            self._needers.pop(index, None)
         for index in candidates:
             if index not in going:
                 self.held[index] = episode
@@ -317,9 +320,3 @@ class View:
                 if partner in self.held and partner not in going:
                     going.add(partner)
                     frontier.append(partner)
-
-    def _uncouple(self, index: int) -> None:
-        for target in self.needs.pop(index, ()):
-            if target in self._needers:
-                self._needers[target].remove(index)
-        self._needers.pop(index, None)

@@ -374,7 +374,9 @@ class AgnoFormat(NativeFormat[Message]):
 
     def sendable(self, message: Message) -> Message:
         """Return a message in which own calls whose arguments are no object have an empty one."""
-        return _mend_calls(message)
+        calls = message.tool_calls or []
+        mended = mend_calls(calls)
+        return message if mended is calls else message.model_copy(update={"tool_calls": mended})
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         function = {"name": name, "description": description, "parameters": dict(schema)}
@@ -389,12 +391,6 @@ class AgnoFormat(NativeFormat[Message]):
 
     def clear_result(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - a message has one result
         return message.model_copy(update={"content": text, "compressed_content": None})
-
-
-def _mend_calls(message: Message) -> Message:
-    calls = message.tool_calls or []
-    mended = mend_calls(calls)
-    return message if mended is calls else message.model_copy(update={"tool_calls": mended})
 
 
 _MEDIA: Final = ("images", "audio", "videos", "files")

@@ -253,7 +253,12 @@ class StrandsFormat(NativeFormat[Message]):
 
     def sendable(self, message: Message) -> Message:
         """Return a message in which own calls whose input is no object have an empty one."""
-        return _mend_calls(message)
+        content: list[Block] = []
+        for block in message["content"]:
+            call = block.get("toolUse")
+            wrong = call is not None and must_mend(call["name"], call["input"])
+            content.append({**block, "toolUse": {**call, "input": {}}} if wrong else block)
+        return message if content == message["content"] else {**message, "content": content}
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         return {"name": name, "description": description, "inputSchema": {"json": dict(schema)}}
@@ -274,15 +279,6 @@ class StrandsFormat(NativeFormat[Message]):
         content, location = message["content"], self.locate_parts(message)[position][0]
         block = {"toolResult": {**content[location]["toolResult"], "content": [{"text": text}]}}
         return {**message, "content": [*content[:location], block, *content[location + 1 :]]}
-
-
-def _mend_calls(message: Message) -> Message:
-    content: list[Block] = []
-    for block in message["content"]:
-        call = block.get("toolUse")
-        wrong = call is not None and must_mend(call["name"], call["input"])
-        content.append({**block, "toolUse": {**call, "input": {}}} if wrong else block)
-    return message if content == message["content"] else {**message, "content": content}
 
 
 def join_neighbours(messages: Sequence[Message]) -> list[Message]:

@@ -250,7 +250,14 @@ def _check_request(body: Mapping[str, Any], model: str) -> None:
         raise Refused("* GenerateContentRequest.contents: contents is not specified\n")
     _check_tools(body)
     for index, content in enumerate(contents):
-        _check_content(f"contents[{index}]", content)
+        where = f"contents[{index}]"
+        _check_fields(content, _FIELDS["content"], where)
+        if content.get("role", "user") not in ROLES:
+            raise Refused("Please use a valid role: user, model.")
+        if not content.get("parts"):
+            raise Refused(f"* GenerateContentRequest.{where}.parts: contents.parts must not be empty.\n")
+        for position, part in enumerate(parts_of(content)):
+            _check_part(f"{where}.parts[{position}]", part)
     turns = _join_neighbours(contents)
     _check_turns(turns)
     _check_signatures(turns, model)
@@ -276,16 +283,6 @@ def _check_tools(body: Mapping[str, Any]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise Refused(f"Duplicate function declaration found: {name}")
-
-
-def _check_content(where: str, content: Mapping[str, Any]) -> None:
-    _check_fields(content, _FIELDS["content"], where)
-    if content.get("role", "user") not in ROLES:
-        raise Refused("Please use a valid role: user, model.")
-    if not content.get("parts"):
-        raise Refused(f"* GenerateContentRequest.{where}.parts: contents.parts must not be empty.\n")
-    for position, part in enumerate(parts_of(content)):
-        _check_part(f"{where}.parts[{position}]", part)
 
 
 def _check_part(where: str, part: Mapping[str, Any]) -> None:

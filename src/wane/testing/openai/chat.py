@@ -49,7 +49,14 @@ class OpenAIChat(OpenAI):
         unanswered: list[str] = []
         for index, message in enumerate(request.messages):
             if message.role == "tool":
-                _check_result(index, message, unanswered)
+                call_id = message.parts[0].call_id
+                if call_id not in unanswered:
+                    raise Refused(
+                        "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with"
+                        f" 'tool_calls' (no call '{call_id}' is open).",
+                        param=f"messages.[{index}].role",
+                    )
+                unanswered.remove(call_id)
                 continue
             _check_answered(index, unanswered)
             _check_not_empty(index, request.body["messages"][index])
@@ -103,17 +110,6 @@ def _message(index: int, message: Mapping[str, Any]) -> Message:
         arguments = require(function, body, str, f"{where}{call['type']}.")
         parts.append(Part(Kind.CALL, arguments, call_id=str(call.get("id")), tool=str(function.get("name")), wire=call))
     return Message("system" if kind is Kind.SYSTEM else role, tuple(parts))
-
-
-def _check_result(index: int, message: Message, unanswered: list[str]) -> None:
-    call_id = message.parts[0].call_id
-    if call_id not in unanswered:
-        raise Refused(
-            "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with"
-            f" 'tool_calls' (no call '{call_id}' is open).",
-            param=f"messages.[{index}].role",
-        )
-    unanswered.remove(call_id)
 
 
 def _check_answered(index: int, unanswered: list[str]) -> None:

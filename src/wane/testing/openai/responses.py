@@ -135,7 +135,15 @@ class OpenAIResponses(OpenAI):
 
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
         response = {**_response(request, reply), "status": "completed", "output": _output(request, reply)}
-        return response | {"usage": _usage(reply, usage)}
+        return response | {
+            "usage": {
+                "input_tokens": usage.input,
+                "input_tokens_details": {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write},
+                "output_tokens": usage.output,
+                "output_tokens_details": {"reasoning_tokens": min(reply.reasoning_tokens, usage.output)},
+                "total_tokens": usage.input + usage.output,
+            }
+        }
 
     def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ScriptedEvent]:
         begun = {**_response(request, reply), "status": "in_progress", "output": [], "usage": None}
@@ -265,16 +273,6 @@ def _response(request: Request, reply: Reply) -> dict[str, Any]:
         "tool_choice": request.body.get("tool_choice", "auto"),
         "tools": [],
         "top_p": None,
-    }
-
-
-def _usage(reply: Reply, usage: Usage) -> dict[str, Any]:
-    return {
-        "input_tokens": usage.input,
-        "input_tokens_details": {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write},
-        "output_tokens": usage.output,
-        "output_tokens_details": {"reasoning_tokens": min(reply.reasoning_tokens, usage.output)},
-        "total_tokens": usage.input + usage.output,
     }
 
 
