@@ -33,7 +33,7 @@ from typing import Any, Final, Unpack
 from wane.conversation import Adapter, Call, Conversation
 from wane.core import DEFAULT_BUDGET, DELIMITER, OWN_TOOLS, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.coupling import SIGNED, UNTIED, couple
+from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
 from wane.formats.fields import shown_text
 from wane.formats.message_format import Located, NativeFormat, Part, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
@@ -318,7 +318,11 @@ def _managed_class(model: type[Model]) -> type[Model]:
 
 
 class AgnoFormat(NativeFormat[Message]):
-    """Messages of Agno. A part's location is `"reasoning"`, `"text"`, `"result"`, or the number of a call."""
+    """Messages of Agno.
+
+    A part's location is `"reasoning"`, `"served"` (what the provider ran, with its results), `"text"`, `"result"`, or
+    the number of a call.
+    """
 
     name = "agno"
 
@@ -420,6 +424,10 @@ def _answer_parts(message: Message, text: str, media: int) -> list[Located[str |
     if message.reasoning_content or seal:
         thought = message.reasoning_content or ""
         located.append(("reasoning", Part(Kind.REASONING, thought, extra_tokens=0 if thought else len(seal) // 4)))
+    blocks = _blocks(message)
+    ran = [block for block in blocks if _is_served(block)]
+    if ran:
+        located.append(("served", Part(Kind.TEXT, "\n".join(map(shown_text, ran)))))
     if text or media:
         located.append(("text", Part(Kind.TEXT, text, extra_tokens=media)))
     for number, call in enumerate(message.tool_calls or []):
@@ -427,16 +435,27 @@ def _answer_parts(message: Message, text: str, media: int) -> list[Located[str |
         arguments = shown_text(function.get("arguments") or "{}")
         part = Part(Kind.CALL, call_id=call.get("id"), tool=function.get("name"), arguments=arguments)
         located.append((number, part))
-    return couple(located, [SIGNED if location == "reasoning" and seal else UNTIED for location, _ in located])
+    cites = any(block.get("citations") for block in blocks)
+    ties = {"reasoning": SIGNED if seal else UNTIED, "served": Tie(served=True), "text": Tie(cites=cites)}
+    return couple(located, [ties.get(str(location), UNTIED) for location, _ in located])
+
+
+def _blocks(message: Message) -> list[Any]:
+    """The blocks of Claude's answer, as they came."""
+    blocks = (message.provider_data or {}).get("content_blocks")
+    return blocks if isinstance(blocks, list) else []
+
+
+def _is_served(block: Mapping[str, Any]) -> bool:
+    """Whether a block is a call that the provider ran, or its result."""
+    kind = str(block.get("type"))
+    return kind in ("server_tool_use", "mcp_tool_use") or kind.endswith("_tool_result")
 
 
 def _seal(message: Message) -> str:
     """What a provider needs to recognise its reasoning; empty if there is none."""
     data = message.provider_data or {}
-    blocks = data.get("content_blocks")
-    thinking: list[Any] = []
-    if isinstance(blocks, list):
-        thinking = [block for block in blocks if "thinking" in str(block.get("type"))]
+    thinking = [block for block in _blocks(message) if "thinking" in str(block.get("type"))]
     sealed = [message.redacted_reasoning_content, data.get("signature"), data.get("reasoning_output"), *thinking]
     return "".join(shown_text(value) for value in sealed if value)
 
@@ -448,4 +467,4 @@ def _is_kept(block: Mapping[str, Any], locations: set[str | int], ids: set[Any])
         return block.get("id") in ids
     if "thinking" in kind:
         return "reasoning" in locations
-    return "text" in locations
+    return ("served" if _is_served(block) else "text") in locations

@@ -299,6 +299,8 @@ _MEDIA: Final = frozenset(
     | {"audio", "input_audio", "video", "video_url", "media"}
 )
 """Blocks that hold data or refer to it, of all dialects. Others count as their JSON."""
+_SERVED: Final = frozenset({"server_tool_use", "mcp_tool_use", "server_tool_call"})
+"""Calls that the provider ran, of all dialects but OpenAI's, where they are one with their results."""
 _CALLS: Final = frozenset({"tool_use", "tool_call", "function_call", "invalid_tool_call", "input_json_delta"})
 
 
@@ -461,13 +463,27 @@ def _couple(message: AIMessage, located: list[Located[Location]]) -> list[Locate
     """Add what must stay together (R12): OpenAI knows its reasoning by an id, other providers by a signature."""
     ties: list[Tie] = []
     for (where, number), part in located:
+        block = message.content[number] if where == "block" else None
         tie = UNTIED
-        if part.kind is Kind.REASONING and where == "block" and number is not None:
-            block = message.content[number]
-            if isinstance(block, dict) and str(block.get("id") or "").startswith("rs_"):
+        if not isinstance(block, dict):
+            ties.append(tie)
+            continue
+        kind = str(block.get("type"))
+        if part.kind is Kind.REASONING:
+            if str(block.get("id") or "").startswith("rs_"):
                 tie = NAMED
             elif _seal(block):
                 tie = PLACED
+        elif kind == "executable_code":
+            # Code that Gemini ran has no id, and its result stands right behind it.
+            tie = Tie(bonds=(f"code {number}",))
+        elif kind == "code_execution_result":
+            tie = Tie(bonds=(f"code {number - 1}",), served=True)
+        elif kind in _SERVED or kind.endswith("_tool_result"):
+            call_id = block.get("tool_use_id") or block.get("tool_call_id") or block.get("id")
+            tie = Tie(bonds=(str(call_id),), served=kind not in _SERVED)
+        else:
+            tie = Tie(cites=bool(block.get("citations") or block.get("annotations")))
         ties.append(tie)
     return couple(located, ties)
 

@@ -50,7 +50,7 @@ Wane's `chars` counter does.
 """
 
 from wane.core.items import Kind
-from wane.testing.script import Break, Call, HttpError, Reply, Script, Usage
+from wane.testing.script import Break, Call, HttpError, Reply, Script, ServedCall, Usage
 from wane.testing.sent_request import Message, Part, Request
 from wane.testing.server import Refusal, ScriptedServer
 
@@ -66,5 +66,6 @@ __all__ = [
     "Request",
     "Script",
     "ScriptedServer",
+    "ServedCall",
     "Usage",
 ]

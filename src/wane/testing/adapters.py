@@ -15,6 +15,7 @@ tools `read` and `grep`. A model also makes mistakes, so the script has calls wi
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,8 +32,8 @@ from wane.conversation.events import OverheadChanged
 from wane.core import DELIMITER, RECALL, Kind
 from wane.formats.message_format import Part
 from wane.strategies.evicted import CLOSING, OPENING
-from wane.testing.rules import DEEPSEEK, DEEPSEEK_V4, MISTRAL, TEMPLATE, Rule
-from wane.testing.script import Call, Reply
+from wane.testing.rules import DEEPSEEK, DEEPSEEK_V4, MISTRAL, TEMPLATE, Rule, served_pairs_stay
+from wane.testing.script import Call, Reply, ServedCall, ServedTool
 from wane.testing.sent_request import Request
 from wane.testing.server import Refusal, ScriptedServer
 
@@ -136,7 +137,15 @@ def replies_of(turn: int, *, recall: bool = False, wrong: Iterable[str] = ()) ->
     yield Reply(f"Done {n}.")
 
 
-def careless(seed: int, *, managed: bool = True, malformed: bool = True, turns: int = TURNS) -> Iterator[Reply]:
+def careless(
+    seed: int,
+    *,
+    managed: bool = True,
+    malformed: bool = True,
+    turns: int = TURNS,
+    serves: Sequence[ServedTool] = (),
+    pauses: bool = False,
+) -> Iterator[Reply]:
     """Yield the replies, in all turns, of a model that marks, recalls and works at random and often wrongly.
 
     Args:
@@ -144,8 +153,11 @@ def careless(seed: int, *, managed: bool = True, malformed: bool = True, turns: 
         managed: whether it has the tools `delimiter` and `recall`. It uses the others in the same way without them.
         malformed: whether arguments of these may be malformed JSON.
         turns: number of turns.
+        serves: tools that the provider runs, which it then uses, too.
+        pauses: whether a turn may pause for the result of one.
     """
     rng, number = Random(seed), count()  # noqa: S311 - choices of a test
+    provider = _ServingProvider(seed, serves, pauses)
     for n in range(turns):
         for step in range(rng.randint(1, 5)):
             start = {"action": "start", "name": f"e{n}-{step}", "type": rng.choice(("expl", "act"))}
@@ -164,8 +176,28 @@ def careless(seed: int, *, managed: bool = True, malformed: bool = True, turns: 
                 calls = [call for call in calls if call.tool == "read"]
             numbered = tuple(replace(call, id=f"c{next(number)}") for call in calls)
             if numbered:
-                yield Reply(text, calls=numbered)
-        yield Reply(f"Done {n}.")
+                yield from provider.serve(Reply(text, calls=numbered))
+        yield from provider.serve(Reply(f"Done {n}."))
+
+
+class _ServingProvider:
+    """What a provider runs by itself ahead of what its model says, at random but by a seed."""
+
+    def __init__(self, seed: int, serves: Sequence[ServedTool], pauses: bool) -> None:
+        self._rng, self._numbers = Random(f"served {seed}"), count()  # noqa: S311 - choices of a test
+        self._serves, self._pauses = serves, pauses
+
+    def serve(self, reply: Reply) -> Iterator[Reply]:
+        """Yield a reply with what the provider runs in it, and ahead of it one at which the turn pauses for that."""
+        calls: list[ServedCall] = []
+        for _ in range(self._rng.choice((0, 0, 1, 2)) if self._serves else 0):
+            number = next(self._numbers)
+            query = f"query-{number}."
+            calls.append(ServedCall(self._rng.choice(self._serves), query, content_of(query), f"srvtoolu_{number}"))
+        if calls and self._pauses and self._rng.random() < 0.5:
+            yield Reply(served=(*calls[:-1], replace(calls[-1], result=None)))
+            calls = [calls[-1]]
+        yield replace(reply, served=tuple(calls))
 
 
 _MALFORMED: Final = ('{"action": "sta', '["start"]', "start, please", '"start"', "null", {"action": 5, "name": []})
@@ -258,6 +290,8 @@ class AdapterContract(ABC):
             sub-agent), `threads`, `malformed` (send other arguments of a call than the model's), `template` (keep the
             order of roles with a reminder), `thoughtful answers` (be asked for the reasoning of answers without calls,
             as DeepSeek V4 does in Chat Completions alone), and calls with wrong arguments, by their names in `WRONG`.
+        serves: tools that a provider of this protocol runs by itself, and that the framework keeps in its history.
+        pauses: whether the framework goes on where the provider pauses a turn for the result of one.
     """
 
     overhead = 0
@@ -265,6 +299,8 @@ class AdapterContract(ABC):
     reasoning = False
     argument = "task"
     seeds = 2
+    serves: Sequence[ServedTool] = ()
+    pauses = False
     cannot: Mapping[str, str] = {}
     _runs: ClassVar[dict[tuple[object, ...], _EndedConversation]] = {}
 
@@ -288,13 +324,17 @@ class AdapterContract(ABC):
         """
         raise NotImplementedError("make an agent with a sub-agent, or say in `cannot` why there is none")
 
+    def serve(self, url: str, adapter: Any) -> Thread:
+        """Return a new conversation whose agent may use the tools that the provider runs (`serves`)."""
+        return self.begin(url, adapter)
+
     def shape_reply(self, reply: Reply) -> Reply:
         """Return a reply as a model gives it to this framework; by default it is the script's."""
         return reply
 
-    def serving(self, replies: Iterator[Reply], rules: Iterable[Rule] = ()) -> AbstractContextManager[Served]:
-        """Return a provider that gives these replies, and refuses what these rules refuse."""
-        return ScriptedServer(replies, rules=rules)
+    def serving(self, replies: Iterator[Reply]) -> AbstractContextManager[Served]:
+        """Return a provider that gives these replies."""
+        return ScriptedServer(replies)
 
     # The tests
 
@@ -377,17 +417,23 @@ class AdapterContract(ABC):
 
     def test_what_a_strict_server_accepts_it_accepts_after_evictions(self) -> None:
         """Servers that are stricter than their API accept each view of what they accept whole, and malformed marks."""
+        servers = [(DEEPSEEK,) if "thoughtful answers" in self.cannot else (DEEPSEEK_V4, DEEPSEEK)]
+        servers += [] if "template" in self.cannot else [(TEMPLATE,), (MISTRAL,)]
         accepted = 0
-        deepseek = (DEEPSEEK,) if "thoughtful answers" in self.cannot else (DEEPSEEK_V4, DEEPSEEK)
-        for servers in (deepseek, *(() if "template" in self.cannot else ((TEMPLATE,), (MISTRAL,)))):
-            for seed in range(self.seeds):
-                for rules in servers:  # the strictest that takes the framework's own requests
-                    if self._refusals(seed, rules, managed=False):
-                        continue
+        for seed in range(self.seeds):
+            whole, view = (
+                self._live(seed, self._script_of(seed, managed=managed), managed) for managed in (False, True)
+            )
+            if whole.refusals:
+                continue
+            assert not view.refusals, (seed, view.refusals[0].message, view.refusals[0].request)
+            for versions in servers:
+                # The strictest that takes the framework's own requests.
+                rules = next((rules for rules in versions if not refusals_of(whole, rules)), None)
+                if rules is not None:
                     accepted += 1
-                    refusals = self._refusals(seed, rules, managed=True)
-                    assert not refusals, (seed, refusals[0].message, refusals[0].request and refusals[0].request.body)
-                    break
+                    refusals = refusals_of(view, rules)
+                    assert not refusals, (seed, refusals[0])
         if not accepted:
             raise SkipTest("such a server refuses this framework's requests even without evictions")
 
@@ -490,8 +536,37 @@ class AdapterContract(ABC):
                 refusal = str(error)
         assert "bugdet" in refusal
 
-    def _refusals(self, seed: int, rules: Sequence[Rule], *, managed: bool) -> Sequence[Refusal]:
-        """Return what a server refused of a conversation with a careless model, at which that ends.
+    def test_what_a_provider_ran_stays_with_its_result(self) -> None:
+        """Each turn ends, and no request has half of such a pair, with pauses, forks and new processes."""
+        if not self.serves:
+            raise SkipTest("no provider of this protocol runs tools, or the framework drops what it ran")
+        for seed in range(self.seeds):
+            for pauses in (False, True) if self.pauses else (False,):
+                whole, ran = self._live_served(seed, managed=False, pauses=pauses)
+                sent = {query for request in whole.requests for query in queries_of(request)}
+                # Another request follows the client's calls.
+                assert {call.query for reply in ran if reply.calls for call in reply.served} <= sent
+                served, ran = self._live_served(seed, managed=True, pauses=pauses)
+                for request in served.requests:
+                    remaining = iter([call.query for reply in ran for call in reply.served if call.result is not None])
+                    assert all(query in remaining for query in queries_of(request))
+
+    def _live_served(self, seed: int, *, managed: bool, pauses: bool) -> tuple[Served, list[Reply]]:
+        """Return a provider that has run tools and refused nothing, and what it said."""
+        script = self._script_of(seed, managed=managed, serves=self.serves, pauses=pauses)
+        served = self._live(seed, script, managed, serves=True)
+        assert not served.refusals, (seed, served.refusals[0].message, served.refusals[0].request)
+        assert not (refusals := refusals_of(served, (served_pairs_stay,))), (seed, refusals[0])
+        return served, script
+
+    def _script_of(self, seed: int, *, managed: bool, **served: Any) -> list[Reply]:
+        """Return the replies of a careless model, each with reasoning."""
+        malformed = "malformed" not in self.cannot and not any(what in self.cannot for what in ONLY_OBJECTS)
+        replies = careless(seed, managed=managed, malformed=malformed, turns=STRICT_TURNS, **served)
+        return [replace(reply, reasoning=f"Thought {number}. " * 20) for number, reply in enumerate(replies)]
+
+    def _live(self, seed: int, script: Iterable[Reply], managed: bool, *, serves: bool = False) -> Served:
+        """Return the provider of a conversation, which ends at the first refusal.
 
         It has new processes, and forks that all go on. Unless it is `managed`, requests are as they would be without
         Wane: with no tool of its own, and never evicted.
@@ -499,17 +574,16 @@ class AdapterContract(ABC):
         settings: dict[str, Any] = {"budget": AMPLE, "annotate": "infer"}
         if managed:
             settings = {"budget": BUDGET + self.overhead, "recall": True}
-        malformed = "malformed" not in self.cannot and not any(what in self.cannot for what in ONLY_OBJECTS)
-        replies = careless(seed, managed=managed, malformed=malformed, turns=STRICT_TURNS)
         rng = Random(seed)  # noqa: S311 - choices of a test
-        thoughtful = (replace(reply, reasoning=f"Thought {number}. " * 20) for number, reply in enumerate(replies))
-        with self.serving(map(self.shape_reply, thoughtful), rules) as served:
+        with self.serving(map(self.shape_reply, script)) as served:
             adapter = self.adapter(served.url, **settings)
-            threads = [self.begin(served.url, adapter)]
+            threads = [self.serve(served.url, adapter) if serves else self.begin(served.url, adapter)]
             try:
                 for n in range(STRICT_TURNS):
                     place = rng.randrange(len(threads))
-                    assert threads[place].turn(prompt_of(n)) == f"Done {n}."
+                    stream = "stream" not in self.cannot and (seed + n) % 3 == 2
+                    answer = threads[place].turn(prompt_of(n), stream=stream)
+                    assert answer == f"Done {n}.", answer
                     if rng.random() < 0.5:
                         threads.append(threads[place].fork())
                     if rng.random() < 0.5:
@@ -518,7 +592,7 @@ class AdapterContract(ABC):
             except Exception:
                 if not served.refusals:
                     raise
-            return tuple(served.refusals)
+            return served
 
     @property
     def _wrong(self) -> list[str]:
@@ -560,6 +634,19 @@ class AdapterContract(ABC):
 def turns_of(request: Request) -> list[str]:
     """Return the user turns of a request, also those that are one message because all between them has left."""
     return [turn for text in request.texts(Kind.USER) for turn in _turns_in(text)]
+
+
+def refusals_of(served: Served, rules: Iterable[Rule]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return what a server with these rules would have refused: its words, and the request's body."""
+    return [
+        (words, request.body) for request in served.requests for rule in rules if (words := rule(request)) is not None
+    ]
+
+
+def queries_of(request: Request) -> list[str]:
+    """Return what the provider was asked to run, in the order of a request."""
+    wires = [str(part.wire) for part in request.parts if part.kind is Kind.TEXT and not part.wire.get("tool_use_id")]
+    return [*dict.fromkeys(query for wire in wires for query in re.findall(r"query-\d+\.", wire))]
 
 
 def _turns_in(text: str) -> list[str]:

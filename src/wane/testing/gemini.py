@@ -21,6 +21,7 @@ from wane.formats.gemini import ROLES, is_reasoning, parts_of, seal_of
 from wane.formats.gemini_calls import call_ids, field, name_results
 from wane.formats.vocabulary import GEMINI
 from wane.testing.sent_request import Message, Part, Request, compact, count_chars
+from wane.testing.served_calls import write_parts
 from wane.testing.wire import Provider, Refused, ScriptedEvent, canonical, check_fields, pieces, token_of
 
 if TYPE_CHECKING:
@@ -61,6 +62,9 @@ _DECLARATION: Final = frozenset(
     {"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior"}
     | {"parameters_json_schema", "response_json_schema"}
 )
+_SERVED: Final = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
+"""Calls that Gemini runs, and their results."""
+
 _DATA: Final = sorted(name for name in GEMINI.blocks["data"] if "_" not in name)
 
 
@@ -68,6 +72,7 @@ class Gemini(Provider):
     """The protocol of Gemini's models. Model and kind of request stand in the path."""
 
     api = "gemini"
+    serves = ("web_search", "code_execution")
     fields = _CAMEL | {"tool_config", "safety_settings", "system_instruction", "generation_config", "cached_content"}
 
     def unwrap_body(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -157,6 +162,9 @@ def _part(kind: Kind, part: Mapping[str, Any], call_id: str) -> Part:
         return Part(Kind.CALL, compact(call.get("args") or {}), call_id=call_id, tool=tool, signature=seal, wire=part)
     if (response := field(part, "functionResponse")) is not None:
         return Part(Kind.RESULT, _read_response(response.get("response")), call_id=call_id, wire=part)
+    for name in _SERVED:
+        if (served := field(part, name)) is not None:
+            return Part(kind, compact(served), signature=seal_of(part) or None, wire=part)
     if kind is Kind.TEXT and is_reasoning(part):
         return Part(Kind.REASONING, str(part.get("text") or ""), signature=seal_of(part) or None, wire=part)
     return Part(kind, str(part.get("text") or ""), signature=seal_of(part) or None, wire=part)
@@ -174,6 +182,10 @@ def _content(request: Request, reply: Reply) -> tuple[list[dict[str, Any]], str]
     thinking = field(field(request.body, "generationConfig") or {}, "thinkingConfig") or {}
     if reply.reasoning and field(thinking, "includeThoughts"):
         parts.append({"text": reply.reasoning, "thought": True})
+    for index, served in enumerate(reply.served):
+        ran, result = write_parts(served, served.id or f"served_{token_of(request, reply)}_{index}")
+        seal = {"thoughtSignature": signature(ran)} if "toolCall" in ran else {}
+        parts += [{**ran, **seal}, result]
     if reply.text is not None:
         parts.append({"text": reply.text})
     first = len(parts)
@@ -239,6 +251,9 @@ def signature(part: Mapping[str, Any]) -> str:
     for name in ("functionCall", "function_call"):
         if isinstance(called := plain.get(name), dict):
             plain[name] = {key: value for key, value in called.items() if key != "id"}
+    if isinstance(called := plain.get("toolCall"), dict):
+        # Google's SDK writes this field in snake case, which the API reads, too.
+        plain["toolCall"] = {name.replace("_type", "Type"): value for name, value in called.items()}
     digest = blake2b(canonical(plain).encode("utf-8", "surrogatepass"), digest_size=24).hexdigest()
     return b64encode(_MARK + digest.encode()).decode()
 

@@ -32,6 +32,37 @@ class Call:
         return compact(self.arguments)
 
 
+ServedTool: TypeAlias = Literal["web_search", "code_execution", "file_search"]
+"""The tools that a provider runs by itself, by Anthropic's names; `file_search` is OpenAI's alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedCall:
+    """A tool call that the provider runs by itself, with its result.
+
+    Attributes:
+        tool: the tool.
+        query: what is searched for, or the code that is run.
+        result: what the search finds, or the code prints. If it is None, which only Messages allow, the provider pauses
+            the turn ahead of it, unless the client's own calls stand in the reply, too. A later reply of the turn has a
+            call of the same id with the result, and then only that is sent.
+        id: the provider's id of the call; the server makes one if it is None. Responses and Gemini's code have none, or
+            one that the server makes.
+
+    Raises:
+        ConfigError: for another tool.
+    """
+
+    tool: ServedTool
+    query: str
+    result: str | None = ""
+    id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.tool not in get_args(ServedTool):
+            raise ConfigError(f"a provider runs {', '.join(get_args(ServedTool))}, not {self.tool!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Usage of a request, in tokens.
@@ -118,7 +149,7 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer of the model, in the order reasoning, text, calls.
+    """One answer of the model, in the order reasoning, what the provider ran, text, calls.
 
     Attributes:
         text: what the model says.
@@ -126,6 +157,7 @@ class Reply:
             id and encrypted content (Responses), as a signed thinking block (Anthropic), or as a thought if the request
             asks for thoughts (Gemini).
         calls: the tool calls, made in parallel.
+        served: tool calls that the provider runs by itself. Chat Completions have none.
         usage: the reported usage; None counts characters (`Request.tokens` and `Reply.tokens`).
         error: an HTTP error to send instead.
         delay: seconds to wait before answering.
@@ -138,6 +170,7 @@ class Reply:
     text: str | None = None
     reasoning: str | None = None
     calls: tuple[Call, ...] = ()
+    served: tuple[ServedCall, ...] = ()
     usage: Usage | None = None
     error: HttpError | None = None
     delay: float = 0.0
@@ -160,9 +193,15 @@ class Reply:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the reply: `ceil(characters / 4)` of its reasoning, its text and each call (name and arguments)."""
+        """Tokens of the reply: `ceil(characters / 4)` of its reasoning, its text, each call and what was served."""
         calls = sum(count_chars(call.tool + call.raw_arguments) for call in self.calls)
-        return self.reasoning_tokens + count_chars(self.text or "") + calls
+        served = sum(count_chars(call.tool + call.query + (call.result or "")) for call in self.served)
+        return self.reasoning_tokens + count_chars(self.text or "") + calls + served
+
+    @property
+    def pauses(self) -> bool:
+        """Whether the turn pauses for the result of a tool that the provider runs."""
+        return not self.calls and any(call.result is None for call in self.served)
 
 
 Script: TypeAlias = Iterable[Reply] | Callable[[Request], Reply]

@@ -270,6 +270,7 @@ class ScriptedServer:
                 if name not in request.body:
                     raise Refused(f"{name}: Field required")
             request, reply = self._take(request)
+            provider.check_reply(reply)
         except Refused as refused:
             with self._lock:
                 self._refusals.append(Refusal(refused.message, refused.status, request))

@@ -61,11 +61,15 @@ class Provider(ABC):
         api: its name.
         fields: the fields that a request's body may have.
         needed: those besides model and messages that a request for an answer must have, but not one for a count.
+        serves: the tools that it runs by itself.
+        pauses: whether a turn may pause for the result of such a tool.
     """
 
     api: Api
     fields: frozenset[str]
     needed: Sequence[str] = ()
+    serves: Sequence[str] = ()
+    pauses = False
 
     def parse(
         self,
@@ -123,6 +127,14 @@ class Provider(ABC):
     @abstractmethod
     def check(self, request: Request) -> None:
         """Raise `Refused` if the provider would not accept the request."""
+
+    def check_reply(self, reply: Reply) -> None:
+        """Raise `Refused` for a reply that this protocol cannot send."""
+        for call in reply.served:
+            if call.tool not in self.serves:
+                raise Refused(f"the script has a {call.tool} that the provider runs, which {self.api} does not have")
+            if call.result is None and not self.pauses:
+                raise Refused(f"the script has a {call.tool} without its result, for which {self.api} does not pause")
 
     def dropped_reasoning(self, request: Request) -> tuple[str, ...]:  # noqa: ARG002 - some protocols seal none
         """Return the reasoning that a provider drops because the conversation before it has changed.

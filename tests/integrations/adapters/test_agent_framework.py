@@ -115,7 +115,7 @@ class TestResponses(TestChatCompletions):
 class TestAnthropic(TestChatCompletions):
     """Messages, with thinking on a budget."""
 
-    cannot = adapters.ONLY_OBJECTS
+    cannot = adapters.ANTHROPIC
     reasoning = True
     options: ClassVar = {"max_tokens": 5_000, "thinking": {"type": "enabled", "budget_tokens": 1_024}}
 

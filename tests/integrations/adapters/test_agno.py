@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from wane.formats.message_format import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.agno import AgnoFormat, ContextLifecycle
 from wane.testing import Call, Reply, ScriptedServer, adapters
-from wane.testing.rules import Rule
 
 read, grep = adapters.read, adapters.grep
 FORMAT = AgnoFormat()
@@ -49,8 +48,8 @@ class Provider(ScriptedServer):
     Agno numbers others anew, by their place in a request (`agno.utils.message.reformat_tool_call_ids`).
     """
 
-    def __init__(self, replies: Iterator[Reply], rules: Iterable[Rule] = ()) -> None:
-        super().__init__(map(prefix_ids, replies), rules=rules)
+    def __init__(self, replies: Iterator[Reply]) -> None:
+        super().__init__(map(prefix_ids, replies))
 
     @property
     def requests(self) -> Any:
@@ -118,8 +117,8 @@ class TestChat(adapters.AdapterContract):
     def _places(self, tmp_path: Path) -> None:
         self.folder = tmp_path
 
-    def serving(self, replies: Iterator[Reply], rules: Iterable[Rule] = ()) -> Provider:
-        return Provider(replies, rules=rules)
+    def serving(self, replies: Iterator[Reply]) -> Provider:
+        return Provider(replies)
 
     def model(self, url: str) -> Any:
         return OpenAIChat(id="gpt-x", api_key="k", base_url=f"{url}/v1", max_retries=0)
@@ -155,8 +154,9 @@ class TestResponses(TestChat):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
-    cannot = adapters.ONLY_OBJECTS
+    cannot = adapters.ANTHROPIC
     reasoning = True
+    serves = ("web_search", "code_execution")
 
     def model(self, url: str) -> Any:
         return Claude(
@@ -282,6 +282,19 @@ def test_a_message_is_taken_apart_and_kept_in_part() -> None:
     assert kept.provider_data == {"content_blocks": [BLOCKS[1], BLOCKS[3]]}
     assert kept.id == answer.id
     assert answer.provider_data == data
+
+
+def test_what_the_provider_ran_is_one_part_which_text_that_cites_needs() -> None:
+    use = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "q"}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"encrypted_content": "x" * 400}]}
+    cited = {"type": "text", "text": "So.", "citations": [{"type": "web_search_result_location"}]}
+    data = {"content_blocks": [use, found, cited, BLOCKS[2]]}
+    answer = Message(role="assistant", content="So.", tool_calls=CALLS[:1], provider_data=data)
+    assert [part.kind for part in FORMAT.parts(answer)] == [Kind.TEXT, Kind.TEXT, Kind.CALL]
+    assert needs(FORMAT, answer) == [(), (-1,), ()]
+    assert len(FORMAT.parts(answer)[0].text) > 400
+    assert FORMAT.keep(answer, [2]).provider_data == {"content_blocks": [BLOCKS[2]]}
+    assert FORMAT.keep(answer, [0, 2]).provider_data == {"content_blocks": [use, found, BLOCKS[2]]}
 
 
 def test_unsealed_reasoning_needs_no_company() -> None:

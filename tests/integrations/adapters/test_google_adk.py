@@ -121,6 +121,7 @@ class TestGemini(adapters.AdapterContract):
 
     argument = "request"
     cannot = adapters.ONLY_OBJECTS
+    serves: Sequence[Any] = ("web_search", "code_execution")
 
     def adapter(self, url: str, **settings: Any) -> ContextLifecycle:
         return ContextLifecycle(**settings)
@@ -145,6 +146,7 @@ class TestAnthropic(TestGemini):
 
     cannot = adapters.ANTHROPIC
     reasoning = True
+    serves = ()  # this class raises NotImplementedError for such a block
 
     def agent(self, url: str) -> LlmAgent:
         anthropic = pytest.importorskip("anthropic", reason="needs the package anthropic")

@@ -169,6 +169,7 @@ class TestResponses(TestChat):
 
     estimated = 0.02  # it sends reasoning sealed, without the text that an estimate counts
     reasoning = True
+    serves = ("web_search", "code_execution")
     cannot = {"threads": THREADS, "malformed": "Inspect sends each call as it came, by its id"}  # noqa: RUF012
 
     def model(self, url: str) -> Model:
@@ -181,6 +182,8 @@ class TestAnthropic(TestChat):
 
     cannot = {**adapters.ANTHROPIC, "threads": THREADS}  # noqa: RUF012
     reasoning = True
+    serves = ("web_search", "code_execution")
+    pauses = True
 
     def model(self, url: str) -> Model:
         config = GenerateConfig(max_tokens=5_000, reasoning_tokens=1_024)

@@ -27,7 +27,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command
 
-from tests.integrations.adapters.support import LOOK, breaks, mark
+from tests.integrations.adapters.support import LOOK, breaks, mark, needs
 from wane.conversation.events import MessageTaken, PassRan, UsageObserved
 from wane.core import Kind, chars
 from wane.formats.message_format import Part
@@ -54,14 +54,15 @@ class LangChainThread:
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
         given: Any = {"messages": [("user", prompt)]}
-        if not stream:
-            answer = self._agent.invoke(given, self._config)["messages"][-1].text
-            if self._config is not THREAD:
-                self._config = self._agent.get_state(THREAD).config
-            return answer
-        chunks = [chunk for chunk, _ in self._agent.stream(given, self._config, stream_mode="messages")]
-        assert any(isinstance(chunk, AIMessageChunk) for chunk in chunks)
-        return self._agent.get_state(self._config).values["messages"][-1].text
+        if stream:
+            chunks = [chunk for chunk, _ in self._agent.stream(given, self._config, stream_mode="messages")]
+            assert any(isinstance(chunk, AIMessageChunk) for chunk in chunks)
+        else:
+            self._agent.invoke(given, self._config)
+        state = self._agent.get_state(THREAD)
+        if self._config is not THREAD:
+            self._config = state.config
+        return state.values["messages"][-1].text
 
     def read_stored(self) -> Sequence[Part]:
         messages = self._agent.get_state(self._config).values["messages"]
@@ -110,6 +111,7 @@ class TestResponses(TestChat):
 
     version = "responses/v1"
     reasoning = True
+    serves = ("web_search", "code_execution", "file_search")
 
     def model(self, url: str) -> Any:
         return ChatOpenAI(
@@ -136,8 +138,9 @@ class TestResponsesStandard(TestResponses):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
-    cannot = adapters.ONLY_OBJECTS
+    cannot = adapters.ANTHROPIC
     reasoning = True
+    serves = ("web_search", "code_execution")
 
     def model(self, url: str) -> Any:
         return ChatAnthropic(
@@ -459,6 +462,34 @@ def test_the_data_of_a_file_is_not_counted_as_text(medium: dict[str, Any]) -> No
 def test_a_document_of_text_counts_as_its_text(source: dict[str, Any]) -> None:
     part = FORMAT.parts(HumanMessage([{"type": "document", "source": source}]))[0]
     assert (part.text, part.extra_tokens) == ("Mind it.", 0)
+
+
+@pytest.mark.parametrize(
+    ("use", "result"),
+    [
+        (
+            {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}},
+            {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
+        ),
+        (
+            {"type": "mcp_tool_use", "id": "s1", "name": "look", "server_name": "crm", "input": {}},
+            {"type": "mcp_tool_result", "tool_use_id": "s1", "content": []},
+        ),
+        (
+            {"type": "server_tool_call", "id": "s1", "name": "web_search", "args": {}},
+            {"type": "server_tool_result", "tool_call_id": "s1", "status": "success"},
+        ),
+        (
+            {"type": "executable_code", "executable_code": "print(1)", "language": "PYTHON"},
+            {"type": "code_execution_result", "code_execution_result": "1", "outcome": 1},
+        ),
+    ],
+    ids=lambda block: block["type"],
+)
+def test_what_the_provider_ran_needs_its_result_and_text_that_cites_needs_both(use: Any, result: Any) -> None:
+    cited = {"type": "text", "text": "So.", "citations": [{"type": "web_search_result_location"}]}
+    content = [{"type": "text", "text": "I look."}, use, result, {"type": "text", "text": "Hm."}, cited]
+    assert needs(FORMAT, AIMessage(content)) == [(), (1,), (-1,), (), (-2,)]
 
 
 def test_each_call_that_could_not_be_read_has_a_result_though_its_id_was_used_before() -> None:

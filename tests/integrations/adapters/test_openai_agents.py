@@ -88,6 +88,7 @@ class TestResponses(adapters.AdapterContract):
     """Responses, with reasoning."""
 
     reasoning = True
+    serves: Sequence[Any] = ("web_search", "code_execution", "file_search")
     argument = "input"
     model: Any = OpenAIResponsesModel
 
@@ -112,6 +113,7 @@ class TestChat(TestResponses):
     """Chat Completions."""
 
     reasoning = False
+    serves = ()
     model = OpenAIChatCompletionsModel
 
 

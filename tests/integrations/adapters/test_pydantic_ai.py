@@ -12,9 +12,11 @@ import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from pydantic_ai import Agent, Tool
+from pydantic_ai.capabilities import NativeTool
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.native_tools import CodeExecutionTool, WebSearchTool
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -29,6 +31,7 @@ class PydanticAIThread:
     """A message history, and an agent for each turn."""
 
     sub_agent = False
+    native_tools: Sequence[Any] = ()
 
     def __init__(self, connected: Any, model_settings: Any, adapter: ContextLifecycle) -> None:
         self._connected, self._model_settings, self._adapter = connected, model_settings, adapter
@@ -47,7 +50,7 @@ class PydanticAIThread:
         async with self._connected() as model:
             # A tool that refuses arguments counts as a failure, of which a run has few by default.
             more: dict[str, Any] = {"model_settings": self._model_settings, "retries": 20}
-            more["capabilities"] = [self._adapter]
+            more["capabilities"] = [self._adapter, *map(NativeTool, self.native_tools)]
             tools: list[Any] = [read, grep]
             if self.sub_agent:
                 sub = Agent(model, instructions="Help.", tools=tools, **more)
@@ -69,6 +72,7 @@ class PydanticAIThread:
 
     def again(self, adapter: ContextLifecycle) -> PydanticAIThread:
         other = PydanticAIThread(self._connected, self._model_settings, adapter)
+        other.native_tools = self.native_tools
         other.history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(self.history))
         return other
 
@@ -81,18 +85,24 @@ class TestChat(adapters.AdapterContract):
     """Chat Completions."""
 
     model: Any = OpenAIChatModel
+    name = "gpt-x"
     settings: Any = None
 
     @asynccontextmanager
     async def connect_model(self, url: str) -> AsyncIterator[Any]:
         async with AsyncOpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
-            yield self.model("gpt-x", provider=OpenAIProvider(openai_client=client))
+            yield self.model(self.name, provider=OpenAIProvider(openai_client=client))
 
     def adapter(self, url: str, **settings: Any) -> ContextLifecycle:
         return ContextLifecycle(**settings)
 
     def begin(self, url: str, adapter: ContextLifecycle) -> PydanticAIThread:
         return PydanticAIThread(lambda: self.connect_model(url), self.settings, adapter)
+
+    def serve(self, url: str, adapter: ContextLifecycle) -> PydanticAIThread:
+        thread = self.begin(url, adapter)
+        thread.native_tools = [WebSearchTool(), CodeExecutionTool()]
+        return thread
 
     def delegate(self, url: str, adapter: ContextLifecycle) -> PydanticAIThread:
         thread = self.begin(url, adapter)
@@ -105,7 +115,9 @@ class TestResponses(TestChat):
     """Responses, with reasoning."""
 
     reasoning = True
+    serves = ("web_search", "code_execution")
     model = OpenAIResponsesModel
+    name = "gpt-5"  # of others it makes text of reasoning, and drops what the provider ran
 
 
 @pytest.mark.full
@@ -114,6 +126,8 @@ class TestAnthropic(TestChat):
 
     cannot = adapters.ANTHROPIC
     reasoning = True
+    serves = ("web_search", "code_execution")
+    pauses = True
     settings = {"anthropic_thinking": {"type": "enabled", "budget_tokens": 1_024}, "max_tokens": 5_000}  # noqa: RUF012
 
     @asynccontextmanager

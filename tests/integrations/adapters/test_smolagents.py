@@ -6,7 +6,7 @@ import ast
 import copy
 import json
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +27,6 @@ from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.smolagents import ContextLifecycle, SmolagentsFormat, messages_of
 from wane.strategies.evicted import OPENING
 from wane.testing import Call, Reply, Request, ScriptedServer, adapters, sent_request
-from wane.testing.rules import Rule
 
 FORMAT = SmolagentsFormat()
 CALLS, OBSERVED, TASK = "Calling tools:", "Observation:", "New task:"
@@ -195,8 +194,8 @@ class TestChat(adapters.AdapterContract):
         helper = agent_of(model_of(url), name="helper", description="Helps with a task.")
         return SmolThread(adapter, agent_of(model_of(url), managed_agents=[adapter.attach(helper)]))
 
-    def serving(self, replies: Iterator[Reply], rules: Iterable[Rule] = ()) -> Provider:
-        return Provider(replies, rules=rules)
+    def serving(self, replies: Iterator[Reply]) -> Provider:
+        return Provider(replies)
 
     def shape_reply(self, reply: Reply) -> Reply:
         return answer_by_call(reply)

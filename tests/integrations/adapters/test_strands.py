@@ -117,7 +117,7 @@ class TestResponses(TestChat):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
-    cannot = adapters.ONLY_OBJECTS
+    cannot = adapters.ANTHROPIC
     reasoning = True
 
     def model(self, url: str) -> Any:

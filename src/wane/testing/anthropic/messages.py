@@ -11,6 +11,7 @@ from wane.core.items import Kind
 from wane.testing.anthropic.anthropic_rules import THINKING, Block, begins_turn, blocks_of, check_request, extra_input
 from wane.testing.preserved import Prefix
 from wane.testing.sent_request import Message, Part, Request, compact
+from wane.testing.served_calls import write_blocks
 from wane.testing.wire import Provider, Refused, ScriptedEvent, content_parts, content_text, pieces, token_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Anthropic(Provider):
     """The Messages protocol."""
 
     api = "anthropic"
+    serves = ("web_search", "code_execution")
+    pauses = True
     needed = ("max_tokens",)
     fields = frozenset(
         {"model", "messages", "system", "tools", "tool_choice", "max_tokens", "stop_sequences", "stream", "metadata"}
@@ -115,6 +118,10 @@ def _part(kind: Kind, block: Block) -> Part:
         case "thinking" | "redacted_thinking":
             text = str(block.get("thinking") or "")
             return Part(Kind.REASONING, text, signature=block.get("signature") or block.get("data"), wire=block)
+        case "server_tool_use" | "mcp_tool_use":
+            return Part(kind, str(block.get("name")) + compact(block.get("input")), wire=block)
+        case str(name) if name.endswith("_tool_result"):
+            return Part(kind, compact(block.get("content")), wire=block)
         case _:
             return Part(kind, str(block.get("text") or ""), wire=block)
 
@@ -144,10 +151,18 @@ def _add_thinking(request: Request, reply: Reply) -> Reply:
 
 def _content(request: Request, reply: Reply) -> list[dict[str, Any]]:
     """Return the blocks of the answer; inputs of calls are still raw text."""
-    blocks: list[dict[str, Any]] = []
+    waiting = {part.wire.get("id") for part in request.parts if part.wire.get("type") == "server_tool_use"}
+    blocks, served = list[dict[str, Any]](), list[dict[str, Any]]()
+    for index, ran in enumerate(reply.served):
+        use, result = write_blocks(ran, ran.id or f"srvtoolu_{token_of(request, reply)}_{index}")
+        if use["id"] in waiting:
+            blocks.append(result)  # ahead of all else, as the turn paused for it
+        else:
+            served += [use] if ran.result is None else [use, result]
     if reply.reasoning:
         signature = _prefix(request)[0].seal(reply.reasoning)
         blocks.append({"type": "thinking", "thinking": reply.reasoning, "signature": signature})
+    blocks += served
     if reply.text is not None:
         blocks.append({"type": "text", "text": reply.text})
     for index, call in enumerate(reply.calls):
@@ -158,7 +173,7 @@ def _content(request: Request, reply: Reply) -> list[dict[str, Any]]:
 
 def _with_parsed_input(block: dict[str, Any]) -> dict[str, Any]:
     """Return the block with its input parsed; input that is not a JSON object stays a string."""
-    if block["type"] != "tool_use":
+    if block["type"] not in ("tool_use", "server_tool_use"):
         return block
     try:
         parsed = json.loads(block["input"])
@@ -176,6 +191,8 @@ def _split_block(block: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[s
             return {**block, "thinking": "", "signature": ""}, iter([*thinking, sealed])
         case "text":
             return {**block, "text": ""}, ({"type": "text_delta", "text": piece} for piece in pieces(block["text"]))
+        case str(name) if name.endswith("_tool_result"):
+            return block, iter(())
         case _:
             deltas = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces(block["input"]))
             return {**block, "input": {}}, deltas
@@ -186,7 +203,9 @@ def _event(kind: str, **data: Any) -> ScriptedEvent:
 
 
 def _stop(reply: Reply) -> str:
-    return "tool_use" if reply.calls else "end_turn"
+    if reply.calls:
+        return "tool_use"
+    return "pause_turn" if reply.pauses else "end_turn"
 
 
 def _head(request: Request, reply: Reply, usage: Usage, output: int) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from wane.testing.openai.openai_errors import (
 )
 from wane.testing.preserved import Prefix
 from wane.testing.sent_request import Message, Part, Request, compact, count_chars
+from wane.testing.served_calls import write_item
 from wane.testing.wire import (
     CREATED,
     Refused,
@@ -88,6 +89,7 @@ class OpenAIResponses(OpenAI):
     """The Responses protocol without state on the server: every request carries its whole input."""
 
     api = "openai-responses"
+    serves = ("web_search", "code_execution", "file_search")
     holds = "input"
     fields = SHARED | {
         *("input", "instructions", "previous_response_id", "conversation", "prompt", "include", "max_output_tokens"),
@@ -173,8 +175,17 @@ _EMPTY: Final[Mapping[str, Mapping[str, Any]]] = {
     "function_call": {"arguments": ""},
     "custom_tool_call": {"input": ""},
     "reasoning": {"summary": [], "encrypted_content": ""},
+    "file_search_call": {"results": None},
+    "code_interpreter_call": {"code": "", "outputs": None},
 }
 """What an item lacks as its stream begins, by type."""
+
+_PROGRESS: Final = {
+    "web_search_call": "searching",
+    "file_search_call": "searching",
+    "code_interpreter_call": "interpreting",
+}
+"""What a tool that the provider runs does while it runs, by the item's type."""
 
 
 def _item_events(index: int, item: Mapping[str, Any]) -> Iterator[_NamedEvent]:
@@ -197,6 +208,14 @@ def _item_events(index: int, item: Mapping[str, Any]) -> Iterator[_NamedEvent]:
         for piece in pieces(item["input"]):
             yield "response.custom_tool_call_input.delta", {**where, "delta": piece}
         yield "response.custom_tool_call_input.done", {**where, "input": item["input"]}
+    elif kind in _PROGRESS:
+        yield f"response.{kind}.in_progress", where
+        for piece in pieces(item.get("code", "")):
+            yield f"response.{kind}_code.delta", {**where, "delta": piece}
+        if "code" in item:
+            yield f"response.{kind}_code.done", {**where, "code": item["code"]}
+        yield f"response.{kind}.{_PROGRESS[kind]}", where
+        yield f"response.{kind}.completed", where
     yield "response.output_item.done", {"output_index": index, "item": dict(item)}
 
 
@@ -241,7 +260,7 @@ def _output(request: Request, reply: Reply) -> list[dict[str, Any]]:
         summary = [{"type": "summary_text", "text": reply.reasoning}]
         sealed = _prefix(request)[0].seal(reply.reasoning)
         output.append({"id": f"rs_{token}", "type": "reasoning", "summary": summary, "encrypted_content": sealed})
-    followers: list[dict[str, Any]] = []
+    followers = [write_item(call) for call in reply.served]
     if reply.text is not None:
         text = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
         followers.append({"type": "message", "role": "assistant", "content": [text]})
