@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Final
 
 from wane.core.errors import ConfigError
-from wane.core.light import light_dataclass
 
 
 class Kind(StrEnum):
@@ -60,7 +59,7 @@ class Standing:
     adds: bool = False
 
 
-@light_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Item:
     """One unit of the history.
 

@@ -467,14 +467,11 @@ def _tie(block: Block, part: Part) -> Tie:
         return SIGNED if _seal(block) else UNTIED
     if part.kind is Kind.CALL:
         # A call made by running code and the call that ran the code need each other.
-        served, caller = kind != "tool_use", _caller(block)
-        if not served and not caller:
-            return UNTIED
-        return Tie(bonds=tuple(filter(None, (served and part.call_id, caller))), served=served)
+        served = kind != "tool_use"
+        return Tie(bonds=tuple(filter(None, (served and part.call_id, _caller(block)))), served=served)
     if part.kind is Kind.RESULT:
         return Tie(bonds=tuple(filter(None, (part.call_id,))), served=True)
-    divides, cites = kind == "fallback", bool(block.get("citations"))
-    return Tie(divides=divides, cites=cites) if divides or cites else UNTIED
+    return Tie(divides=kind == "fallback", cites=bool(block.get("citations")))
 
 
 def _caller(block: Block) -> str:

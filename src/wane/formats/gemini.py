@@ -125,7 +125,18 @@ class GeminiFormat(PlainFormat):
         Empty ones, which it refuses, and answers that are all reasoning are left out; arguments that are no object are
         wrapped in one.
         """
-        return _sendable(message)
+        role, parts = message.get("role"), message["parts"]
+        if role != "model":
+            said = [part for part in parts if not _is_blank(part)] or parts
+            same = role == "user" and len(said) == len(parts)
+            if not parts:
+                return None
+            return message if same else {**message, "role": "user", "parts": said}
+        if all(is_reasoning(part) or _is_blank(part) for part in parts):
+            return None
+        if not any(_is_blank(part) or _has_raw_arguments(part) for part in parts):
+            return message
+        return {**message, "parts": [_mend_calls(part) for part in parts if not _is_blank(part)]}
 
     def arrange(self, messages: Sequence[Message]) -> list[Any]:
         """Return the contents of a request.
@@ -346,22 +357,6 @@ def _tie(raw: GeminiPart, part: Part) -> Tie:
         bonds = (part.call_id,) if served and part.call_id else ()
         return Tie(Seal.SIGNED if sealed else Seal.NONE, bonds)
     return Tie(bonds=tuple(filter(None, (part.call_id,)))) if part.kind is Kind.RESULT else UNTIED
-
-
-def _sendable(message: Message) -> Message | None:
-    """A content in the form that Gemini accepts in a request, the same object if it fits; None if it says nothing."""
-    role, parts = message.get("role"), message["parts"]
-    if role != "model":
-        said = [part for part in parts if not _is_blank(part)] or parts
-        same = role == "user" and len(said) == len(parts)
-        if not parts:
-            return None
-        return message if same else {**message, "role": "user", "parts": said}
-    if all(is_reasoning(part) or _is_blank(part) for part in parts):
-        return None
-    if not any(_is_blank(part) or _has_raw_arguments(part) for part in parts):
-        return message
-    return {**message, "parts": [_mend_calls(part) for part in parts if not _is_blank(part)]}
 
 
 def _is_blank(part: GeminiPart) -> bool:

@@ -328,7 +328,20 @@ class AgentFrameworkFormat(NativeFormat[Message]):
 
     def sendable(self, message: Message) -> Message:
         """Return a message in which own calls whose arguments are no object have an empty one."""
-        return _mend_calls(message)
+        wrong = [
+            content.type == "function_call" and must_mend(content.name, content.arguments)
+            for content in message.contents
+        ]
+        if not any(wrong):
+            return message
+        mended = copy.copy(message)
+        mended.contents = []
+        for content, is_wrong in zip(message.contents, wrong, strict=True):
+            call = copy.copy(content)
+            if is_wrong:
+                call.arguments = "{}"
+            mended.contents.append(call)
+        return mended
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> FunctionTool:
         return FunctionTool(name=name, description=description, input_model=schema)
@@ -347,22 +360,6 @@ class AgentFrameworkFormat(NativeFormat[Message]):
         cleared.contents = list(message.contents)
         cleared.contents[location] = content
         return cleared
-
-
-def _mend_calls(message: Message) -> Message:
-    wrong = [
-        content.type == "function_call" and must_mend(content.name, content.arguments) for content in message.contents
-    ]
-    if not any(wrong):
-        return message
-    mended = copy.copy(message)
-    mended.contents = []
-    for content, is_wrong in zip(message.contents, wrong, strict=True):
-        call = copy.copy(content)
-        if is_wrong:
-            call.arguments = "{}"
-        mended.contents.append(call)
-    return mended
 
 
 def _part(content: Content, kind: Kind, hosted: set[str | None], *, system: bool) -> Part | None:

@@ -34,11 +34,7 @@ from wane.journal.records import (
 )
 
 _LEAST: Final = 64  # characters of a string that is a piece of its own
-_NEXT_STRING: Final = re.compile(
-    rb'(?:[^"]*+"[^"\\]{0,%d}+")*+[^"]*+("[^"\\]*+(?:\\.[^"\\]*+)*+")' % (_LEAST - 1), re.DOTALL
-)
-"""The next string of JSON data that is long or has escapes, behind any number of others, which are most."""
-
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _WITH_STRINGS: Final = (MessageRecord, NoteRecord, PassRecord, StrategyRecord, ReminderRecord)
 
 _STEP: Final = 4 * 1024  # bytes to compare at first
@@ -94,8 +90,6 @@ class Receipts:
         self._contents: list[bytes] | None = [] if rebuilds else None
         self._base = array("L")  # pieces of the latest request whose content was kept
         self._link = ""  # of that request
-        # The pieces of the latest request that a record was made of, and keys and sizes of those that are new.
-        self._made: tuple[tuple[Any, ...], list[tuple[bytes, int]]] = ((), [])
         self._chain = ""
 
     def follow(self, records: Iterable[Record]) -> None:
@@ -136,23 +130,17 @@ class Receipts:
         return b"".join(map(self._contents.__getitem__, self._base))
 
     def _number(self, content: bytes) -> int:
-        number = self._number_key(_key(content), len(content))
-        if self._contents is not None and number == len(self._contents):
-            self._contents.append(content)
-        return number
-
-    def _number_key(self, key: bytes, size: int) -> int:
+        key = _key(content)
         number = self._numbers.setdefault(key, len(self._keys))
         if number == len(self._keys):
             self._keys.append(key)
-            self._sizes.append(size)
+            self._sizes.append(len(content))
+            if self._contents is not None:
+                self._contents.append(content)
         return number
 
     def _read(self, pieces: Sequence[Any]) -> array[int]:
         base = array("L")
-        made, new = self._made
-        is_made = pieces is made and self._contents is None
-        keys = iter(new)
         for piece in pieces:
             match piece:
                 case int() if 0 <= piece < len(self._keys):
@@ -160,7 +148,7 @@ class Receipts:
                 case [int(first), int(stop)] if 0 <= first < stop <= len(self._base):
                     base.extend(self._base[first:stop])
                 case str() | [str()]:
-                    base.append(self._number_key(*next(keys)) if is_made else self._number(_content(piece)))
+                    base.append(self._number(_content(piece)))
                 case _:
                     raise JournalError(f"a request names a piece that the journal does not have: {piece!r:.80}")
         return base
@@ -189,22 +177,18 @@ class Receipts:
                 last -= 1
         ahead = [[0, first]] if first else []
         behind = [[last, len(base)]] if last < len(base) else []
-        new: list[tuple[bytes, int]] = []
-        pieces = (*ahead, *self._between(body[start:stop], first, last, new), *behind)
-        self._made = pieces, new
-        return pieces
+        return (*ahead, *self._between(body[start:stop], first, last), *behind)
 
     def _is(self, number: int, content: bytes) -> bool:
         return self._keys[number] == _key(content)
 
-    def _between(self, data: bytes, first: int, last: int, new: list[tuple[bytes, int]]) -> Iterator[Any]:
+    def _between(self, data: bytes, first: int, last: int) -> Iterator[Any]:
         """The pieces of the part of a request that neither begins nor ends like the request before.
 
         Args:
             data: the part.
             first: the first piece of that request that this one does not begin with.
             last: the first of those that this one ends with.
-            new: gets the keys and the sizes of new pieces, in order.
         """
         base, fresh = self._base, dict[bytes, int]()
         positions: dict[int, int] = {}
@@ -223,7 +207,6 @@ class Receipts:
             run = [position, position + 1] if position >= 0 else [0, 0]
             if known is None:
                 fresh[key] = len(self._keys) + len(fresh)
-                new.append((key, len(content)))
                 yield _write_piece(content)
             elif position < 0:
                 yield known
@@ -321,41 +304,44 @@ def _count_same(is_same: Callable[[int, int], bool], most: int) -> int:
 
 
 def _split(data: bytes) -> Iterator[bytes]:
-    at = position = 0
-    while (match := _NEXT_STRING.match(data, position)) is not None:
-        start, position = match.span(1)
-        if position - start >= _LEAST + 2:
+    at = 0
+    for match in _STRING.finditer(data):
+        start, stop = match.span()
+        if stop - start >= _LEAST + 2:
             if at < start:
                 yield data[at:start]
-            yield data[start:position]
-            at = position
+            yield data[start:stop]
+            at = stop
     if at < len(data):
         yield data[at:]
 
 
 def _strings(value: Any, found: list[bytes]) -> list[bytes]:
     """Append the long strings in JSON data to a list, as most writers of JSON write them; return the list."""
-    for entry in value.values() if type(value) is dict else value:
-        kind = type(entry)
-        if kind is str:
-            if len(entry) >= _LEAST:  # most are short: digests of messages
-                found.append(_content([entry]))
-        elif kind is dict or kind is list or kind is tuple:
+    kind = type(value)
+    if kind is str:
+        if len(value) >= _LEAST:
+            found.append(_content([value]))
+    elif kind is dict:
+        for entry in value.values():
             _strings(entry, found)
-        elif isinstance(entry, Mapping):
-            _strings(dict(entry), found)
+    elif kind is list or kind is tuple:
+        for entry in value:
+            if type(entry) is not str or len(entry) >= _LEAST:  # most are short: digests of messages
+                _strings(entry, found)
+    elif isinstance(value, Mapping):
+        _strings(dict(value), found)
     return found
 
 
 def _write_piece(content: bytes) -> Any:
     """A new piece as a record has it: a string by its value if that gives the same bytes, else the text."""
-    text = content.decode()
-    if text[:1] == '"':
+    if content[:1] == b'"':
         with suppress(ValueError):
-            string = json.loads(text)
-            if isinstance(string, str) and encode_basestring(string) == text:
+            string = json.loads(content)
+            if isinstance(string, str) and _content([string]) == content:
                 return [string]
-    return text
+    return content.decode()
 
 
 def _content(piece: Any) -> bytes:

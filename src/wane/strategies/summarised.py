@@ -48,16 +48,13 @@ class Summarised(Cutting):
         self._done: dict[str, Any] | None = None
 
     def _stays(self, item: Item, index: int, group: int) -> bool:
-        self._ask(item, index)
-        return super()._stays(item, index, group)
-
-    def _ask(self, item: Item, index: int) -> None:
         if item.kind is Kind.USER:
             self._question = [*self._question, index] if self._asking else [index]
             self._users.add(index)
             self._asking = True
         elif item.kind in WORK:
             self._asking = False
+        return super()._stays(item, index, group)
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:  # noqa: ARG002 - the interface's
         """Ask for a summary if the view is over the budget and there is anything to summarise.

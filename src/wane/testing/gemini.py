@@ -106,7 +106,22 @@ class Gemini(Provider):
         return _unknown(name)
 
     def check(self, request: Request) -> None:
-        _check_request(request.body, request.model)
+        contents = request.body["contents"]
+        if not contents:
+            raise Refused("* GenerateContentRequest.contents: contents is not specified\n")
+        _check_tools(request.body)
+        for index, content in enumerate(contents):
+            where = f"contents[{index}]"
+            _check_fields(content, _FIELDS["content"], where)
+            if content.get("role", "user") not in ROLES:
+                raise Refused("Please use a valid role: user, model.")
+            if not content.get("parts"):
+                raise Refused(f"* GenerateContentRequest.{where}.parts: contents.parts must not be empty.\n")
+            for position, part in enumerate(parts_of(content)):
+                _check_part(f"{where}.parts[{position}]", part)
+        turns = _join_neighbours(contents)
+        _check_turns(turns)
+        _check_signatures(turns, request.model)
 
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
         parts, finish = _content(request, reply)
@@ -256,26 +271,6 @@ def signature(part: Mapping[str, Any]) -> str:
         plain["toolCall"] = {name.replace("_type", "Type"): value for name, value in called.items()}
     digest = blake2b(canonical(plain).encode("utf-8", "surrogatepass"), digest_size=24).hexdigest()
     return b64encode(_MARK + digest.encode()).decode()
-
-
-def _check_request(body: Mapping[str, Any], model: str) -> None:
-    """Raise `Refused` if Gemini would not take a request."""
-    contents = body["contents"]
-    if not contents:
-        raise Refused("* GenerateContentRequest.contents: contents is not specified\n")
-    _check_tools(body)
-    for index, content in enumerate(contents):
-        where = f"contents[{index}]"
-        _check_fields(content, _FIELDS["content"], where)
-        if content.get("role", "user") not in ROLES:
-            raise Refused("Please use a valid role: user, model.")
-        if not content.get("parts"):
-            raise Refused(f"* GenerateContentRequest.{where}.parts: contents.parts must not be empty.\n")
-        for position, part in enumerate(parts_of(content)):
-            _check_part(f"{where}.parts[{position}]", part)
-    turns = _join_neighbours(contents)
-    _check_turns(turns)
-    _check_signatures(turns, model)
 
 
 def _unknown(name: str, where: str = "") -> Refused:

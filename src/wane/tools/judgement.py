@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import IntEnum
-
-from wane.core.light import light_dataclass
 
 
 class Activity(IntEnum):
@@ -23,7 +22,7 @@ class Activity(IntEnum):
     ACT = 4
 
 
-@light_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """What one call, or one command in it, does.
 

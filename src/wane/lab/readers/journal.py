@@ -98,7 +98,16 @@ class StrategyActions:
             strategy.redo(done)
         except (ConfigError, HistoryError, LookupError, TypeError, ValueError) as error:
             raise FormatError(f"what the strategy {name} did cannot be repeated here: {error}") from error
-        return self._action(strategy)
+        earlier, before = self._shown, self._view_tokens()
+        slots = list(strategy.current())
+        self._shown = {slot for slot in slots if isinstance(slot, int)}
+        self._substitutes = sum(slot.tokens for slot in slots if isinstance(slot, Substitute))
+        action = StrategyAction(tuple(sorted(earlier - self._shown)), before, self._view_tokens())
+        for position, slot in enumerate(slots):
+            if isinstance(slot, Substitute) and slot.index is None:
+                later = [other for other in slots[position:] if isinstance(other, int)]
+                return replace(action, summary=slot.text, first_kept=later[0] if later else None)
+        return action
 
     def _following(self, name: str) -> Resumable:
         """Return the strategy of that name, with the whole history added."""
@@ -116,18 +125,6 @@ class StrategyActions:
             self._shown.add(len(self._tokens))
             self._tokens.append(item.tokens)
         return self._strategy
-
-    def _action(self, strategy: Resumable) -> StrategyAction:
-        earlier, before = self._shown, self._view_tokens()
-        slots = list(strategy.current())
-        self._shown = {slot for slot in slots if isinstance(slot, int)}
-        self._substitutes = sum(slot.tokens for slot in slots if isinstance(slot, Substitute))
-        action = StrategyAction(tuple(sorted(earlier - self._shown)), before, self._view_tokens())
-        for position, slot in enumerate(slots):
-            if isinstance(slot, Substitute) and slot.index is None:
-                later = [other for other in slots[position:] if isinstance(other, int)]
-                return replace(action, summary=slot.text, first_kept=later[0] if later else None)
-        return action
 
     def _view_tokens(self) -> int:
         return self._substitutes + sum(self._tokens[index] for index in self._shown)

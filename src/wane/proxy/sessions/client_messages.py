@@ -12,7 +12,6 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cached_property
 from hashlib import blake2b
 from operator import is_
 from typing import Any, Final
@@ -277,29 +276,20 @@ class Trail:
     def __init__(self, root: str, arrivals: Sequence[Arrival]) -> None:
         chain = Chain(root)
         openings: list[str] = []
+        self._heads: set[str] = set()
         for arrival in arrivals:
             chain.append(arrival.digest, arrival.shape)
+            self._heads.add(chain.head)
             if not chain.fresh:
                 openings.append(chain.head)
+        self._keys = {head[: 2 * _KEY] for head in self._heads}
         self.sought = Sought(chain.fresh[::-1], openings[::-1])
-        self._root, self._arrivals = root, arrivals
 
     def distance(self, head: str) -> int:
         """Return 0 if the request has all of a session with this head, 1 if it has it with edits, else 2."""
         if head in self._heads:
             return 0
-        has_edits = any(known.startswith(head[: 2 * _KEY]) for known in self._heads)
-        return 1 if has_edits else 2
-
-    @cached_property
-    def _heads(self) -> frozenset[str]:
-        """The heads of all parts of the history from its beginning. Most requests are compared with none."""
-        chain = Chain(self._root)
-        heads: list[str] = []
-        for arrival in self._arrivals:
-            chain.append(arrival.digest, arrival.shape)
-            heads.append(chain.head)
-        return frozenset(heads)
+        return 1 if head[: 2 * _KEY] in self._keys else 2
 
 
 def _link(before: bytes, addition: bytes) -> bytes:

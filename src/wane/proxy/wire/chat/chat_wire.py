@@ -140,7 +140,31 @@ class OpenAIChatWire(OpenAIWire):
         return _without_part if _NO_PARTS.search(error) else None
 
     def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
-        return _expand_message(message, rounds)
+        # The parts of each text and list are recognised by themselves (`place_blocks`), and calls by their ids. A round
+        # of which the client sent nothing back stays as it was.
+        if not rounds:
+            return [message]
+        shares = {}
+        for key in _SHARED:
+            shares[key] = _shares(message.get(key), [round_.message.get(key) for round_ in rounds])
+        calls = _calls_of(message, rounds)
+        history: list[Message] = []
+        for number, round_ in enumerate(rounds):
+            last = number == len(rounds) - 1
+            share = {key: of_rounds[number] for key, of_rounds in shares.items() if of_rounds[number]}
+            has_client_calls = any(not _is_own(call, round_) for call in calls[number])
+            fields = _other_fields(message if last else round_.message)
+            sent = round_.message
+            if share or has_client_calls or (last and fields):
+                recorded = sent.get("content")
+                sent = {"role": "assistant", "content": None, **fields, **share}
+                if "content" not in share and not text_of(recorded):
+                    sent["content"] = recorded
+                if calls[number]:
+                    sent["tool_calls"] = calls[number]
+            if says_something(sent):
+                history += [sent, *round_.results]
+        return history or [message]
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         return merge_rounds(rounds)
@@ -168,37 +192,6 @@ class OpenAIChatWire(OpenAIWire):
                 message = {key: value for key, value in message.items() if key not in REASONING_LISTS}  # noqa: PLW2901
             messages.append(message)
         return {**body, "messages": messages}
-
-
-def _expand_message(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
-    """Return the provider's messages that a client's assistant message stands for, as `Wire.expand` does.
-
-    The parts of each text and list are recognised by themselves (`place_blocks`), and calls by their ids. A round of
-    which the client sent nothing back stays as it was.
-    """
-    if not rounds:
-        return [message]
-    shares = {}
-    for key in _SHARED:
-        shares[key] = _shares(message.get(key), [round_.message.get(key) for round_ in rounds])
-    calls = _calls_of(message, rounds)
-    history: list[Message] = []
-    for number, round_ in enumerate(rounds):
-        last = number == len(rounds) - 1
-        share = {key: of_rounds[number] for key, of_rounds in shares.items() if of_rounds[number]}
-        has_client_calls = any(not _is_own(call, round_) for call in calls[number])
-        fields = _other_fields(message if last else round_.message)
-        sent = round_.message
-        if share or has_client_calls or (last and fields):
-            recorded = sent.get("content")
-            sent = {"role": "assistant", "content": None, **fields, **share}
-            if "content" not in share and not text_of(recorded):
-                sent["content"] = recorded
-            if calls[number]:
-                sent["tool_calls"] = calls[number]
-        if says_something(sent):
-            history += [sent, *round_.results]
-    return history or [message]
 
 
 def _calls_of(message: Message, rounds: Sequence[AnsweredRound]) -> list[list[dict[str, Any]]]:
