@@ -7,6 +7,7 @@ import re
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ from tests.journal.support import begin, user_record
 from tests.lab.browser import Browser, needs_chromium
 from tests.lab.readers.test_journal import HISTORY
 from tests.lab.tales import AUTOMATIC, Tale
-from wane.core import Kind, Mark, Policy
+from wane.core import Kind, Level, Mark, Policy, Step
 from wane.formats.message_format import Part
+from wane.journal import ChoiceRecord, MessageRecord
 from wane.lab.counting import Material
 from wane.lab.recorded_session import CallUsage, Compaction, RecordedSession
 from wane.lab.replaying.compare import Comparison, compare
@@ -576,6 +578,29 @@ def test_what_wane_managed_is_a_line_over_the_area_of_the_whole_history(
         assert ("historyarea" in areas, "recordedarea" in areas) == (name == "managed", name == "recorded")
         stroke = browser.run("document.querySelector('#views [data-strategy=recorded].series').style.stroke")
         assert stroke == ("var(--s-cwl)" if name == "managed" else "var(--s-recorded)")
+
+
+@needs_chromium
+def test_a_persons_choices_are_told_as_theirs(run: Run, browser: Browser, tmp_path: Path) -> None:
+    look = {"action": "start", "name": "look", "type": "expl"}
+    marks = [{"id": "m1", "type": "function", "function": {"name": "delimiter", "arguments": json.dumps(look)}}]
+    records = [
+        *HISTORY[:2],
+        MessageRecord(message={"role": "assistant", "content": None, "tool_calls": marks}),
+        MessageRecord(message={"role": "tool", "tool_call_id": "m1", "content": "Started."}),
+        ChoiceRecord(1, "keep"),
+        *HISTORY[3:9],
+        ChoiceRecord(1, "drop"),
+        replace(HISTORY[9], items=9, trace=(Step("look", 1, Level.BULK, 900, 600, (5,)),)),
+        *HISTORY[10:],
+    ]
+    file = tmp_path / "v.html"
+    assert run("view", begin(tmp_path, records), "--output", file).code == 0
+    browser.look(1280, 900)
+    browser.open(file)
+    page = Page(file).data["sessions"][0]
+    assert page["choices"] == [[1, 1, "keep"], [3, 1, "drop"]]
+    assert "go: this left before call 4." in browser.text(".item-detail")
 
 
 @needs_chromium

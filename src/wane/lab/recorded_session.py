@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wane.core import OWN_TOOLS, EvictedIndex, Kind, Mark
+from wane.core.episodes import Choice
 from wane.core.light import light_dataclass
 from wane.formats.message_format import Part
 from wane.lab.names import JOURNAL
@@ -177,11 +178,28 @@ class EvictionStep:
         level: the level.
         removed: indexes of the removed parts, in order.
         freed: the freed tokens, by the recording agent's count.
+        by_person: whether a person had let the episode go (R23).
     """
 
     level: str
     removed: tuple[int, ...]
     freed: int
+    by_person: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PersonsChoice:
+    """What a person chose for an episode that the agent had marked (R23).
+
+    Attributes:
+        position: number of parts before it.
+        episode: the episode's number in order of start.
+        choice: to keep it in view, to let it go, or neither any more.
+    """
+
+    position: int
+    episode: int
+    choice: Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +279,7 @@ class RecordedSession:
             sessions; empty if it is unknown.
         marks: the marks of the program around the agent (R18), by index of the part after them.
         budget: tokens that a view could hold at its end, where Wane was at work and recorded it; else None.
+        choices: what a person chose for episodes that the agent had marked.
     """
 
     name: str
@@ -288,6 +307,7 @@ class RecordedSession:
     agent: str = ""
     marks: dict[int, tuple[Mark, ...]] = field(default_factory=dict)
     budget: int | None = None
+    choices: list[PersonsChoice] = field(default_factory=list)
 
     @property
     def own_calls(self) -> list[ModelCall]:

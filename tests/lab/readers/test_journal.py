@@ -11,11 +11,11 @@ import pytest
 from tests.journal.support import NOON, begin, user_record
 from tests.lab.readers.promises import check, kinds, texts
 from wane import JournalError, Level, Policy, Step
-from wane.journal import ConfigRecord, MessageRecord, NoteRecord, PassRecord, Record, UsageRecord
+from wane.journal import ChoiceRecord, ConfigRecord, MessageRecord, NoteRecord, PassRecord, Record, UsageRecord
 from wane.journal.records import CLIENT_NOTE, FORK_NOTE, REPLY_NOTE, SPENT_NOTE, SamplingUsage, UsageParts
 from wane.lab.counting import count
 from wane.lab.readers import read_session
-from wane.lab.recorded_session import CallUsage, EvictionStep, RecordedEviction, RecordedSession
+from wane.lab.recorded_session import CallUsage, EvictionStep, PersonsChoice, RecordedEviction, RecordedSession
 from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.spent import Recorded
 from wane.lab.replaying.strategy_replay import Pricing
@@ -159,6 +159,15 @@ def test_a_pass_tells_the_parts_that_it_took(tmp_path: Path) -> None:
     step = EvictionStep("bulk", (2, 3), 300)
     assert eviction == RecordedEviction(7, (2, 3), 900, 600, eviction.at, (step,), 700)
     assert eviction.at is not None
+
+
+def test_what_a_person_let_go_is_told_from_what_a_pass_took_by_itself(tmp_path: Path) -> None:
+    chosen = [*HISTORY[:9], ChoiceRecord(0, "keep"), ChoiceRecord(0, "drop"), *HISTORY[9:]]
+    session = read(begin(tmp_path, chosen))
+    assert session.choices == [PersonsChoice(7, 0, "keep"), PersonsChoice(7, 0, "drop")]
+    assert [step.by_person for step in session.evictions[0].steps] == [True]
+    again = read(begin(tmp_path, [*chosen[:11], ChoiceRecord(0, ""), *chosen[11:]]))
+    assert [step.by_person for step in again.evictions[0].steps] == [False]
 
 
 def test_a_pass_over_items_that_are_not_here_is_named(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from wane.journal.records import (
     FORK_NOTE,
     RECORDS,
     REPLY_NOTE,
+    ChoiceRecord,
     ConfigRecord,
     Header,
     MessageRecord,
@@ -41,7 +42,14 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.json_lines import Problems
 from wane.lab.readers.building.values import text, usage_of
 from wane.lab.readers.documents import is_model_message
-from wane.lab.recorded_session import CallUsage, EvictionStep, ModelCall, RecordedEviction, RecordedSession
+from wane.lab.recorded_session import (
+    CallUsage,
+    EvictionStep,
+    ModelCall,
+    PersonsChoice,
+    RecordedEviction,
+    RecordedSession,
+)
 from wane.prices import split_tier
 from wane.rewrites import CACHE_NOTE, Explanation
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy, traits
@@ -168,6 +176,7 @@ def _session(name: str, header: Header, records: Iterable[tuple[int, Record]], p
     fold.builder.cwd = header.cwd
     session = fold.builder.build()
     session.evictions = fold.evictions
+    session.choices = fold.choices
     session.marks = fold.marks
     session.budget = fold.budget
     session.id, session.parent, session.agent = header.id, header.parent, fold.agent
@@ -264,6 +273,7 @@ class _Fold:
     def __init__(self, builder: SessionBuilder, message_format: StoredFormat[Any]) -> None:
         self.builder = builder
         self.evictions: list[RecordedEviction] = []
+        self.choices: list[PersonsChoice] = []
         self.agent = ""  # whose requests the proxy recorded
         self.budget: int | None = None  # None where the strategy keeps none
         self._format = message_format
@@ -288,6 +298,8 @@ class _Fold:
             self._rewritten = None
         elif isinstance(record, NoteRecord) and record.topic == CACHE_NOTE:
             self._rewritten = Explanation.read(record.data)
+        elif isinstance(record, ChoiceRecord):
+            self.choices.append(PersonsChoice(self.builder.position, record.episode, record.choice))
         elif isinstance(record, PassRecord):
             self._take_pass(record, line)
         elif isinstance(record, StrategyRecord):
@@ -388,10 +400,12 @@ class _Fold:
 
     def _take_pass(self, record: PassRecord, line: int) -> None:
         steps: list[EvictionStep] = []
+        chosen = {one.episode: one.choice for one in self.choices}
         if record.items == len(self._part_of):
             for step in record.steps:
                 freed = step.tokens_before - step.tokens_after
-                steps.append(EvictionStep(step.level.value, self._parts_of(step.removed), freed))
+                removed = self._parts_of(step.removed)
+                steps.append(EvictionStep(step.level.value, removed, freed, chosen.get(step.number) == "drop"))
         else:
             self.builder.problems.add(line, "a pass over items that are not all here; what it removed is unknown")
         index = record.index

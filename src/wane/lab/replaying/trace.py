@@ -30,13 +30,14 @@ class ViewChange:
 
 @dataclass(frozen=True, slots=True)
 class Stripped:
-    """The items that a pass took of an episode at one level (R9)."""
+    """The items that a pass took of an episode at one level (R9), by a person's choice or not (R23)."""
 
     call: int
     episode: int
     level: str
     tokens: int
     removed: tuple[int, ...]
+    by_person: bool = False
 
 
 @dataclass(slots=True)

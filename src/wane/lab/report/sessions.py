@@ -14,7 +14,7 @@ from wane.core.policy import MAX_BUDGET
 from wane.formats.message_format import Part
 from wane.inference import Annotator, has_tasks
 from wane.lab.counting import Material
-from wane.lab.recorded_session import CallUsage, Compaction, RecordedEviction
+from wane.lab.recorded_session import CallUsage, Compaction, RecordedEviction, RecordedSession
 from wane.lab.replaying.strategy_replay import Replay
 from wane.lab.replaying.trace import EpisodeTrace, Stripped, Trace, ViewChange
 from wane.lab.report.page import Texts
@@ -94,6 +94,7 @@ def session_of(
         "overhead": material.overhead,
         "first": [call.first for call in session.calls],
         "stop": [call.stop for call in session.calls],
+        "choices": [] if inferred else choice_lists(session),
         "output": list(material.output_tokens),
         "kinds": "".join(map(_LETTERS.__getitem__, shown)),
         "tokens": [item.tokens for item in material.items],
@@ -103,6 +104,12 @@ def session_of(
         "text": texts.take_all(part.text or part.arguments or "" for part in session.parts),
         "runs": list(runs),
     }
+
+
+def choice_lists(session: RecordedSession) -> list[list[Any]]:
+    """Return a person's choices as JSON-able data: the next call, the episode and the choice of each."""
+    firsts = [call.first for call in session.calls]
+    return [[call_before(firsts, one.position), one.episode, one.choice] for one in session.choices]
 
 
 def episodes_of(outline: EpisodeOutline, texts: Texts) -> dict[str, Any]:
@@ -211,7 +218,8 @@ def change_dict(change: ViewChange, before: int, note: Note, how: str | None = N
 
 def step_list(step: Stripped) -> list[Any]:
     """Return a step of a pass as JSON-able data."""
-    return [step.call, step.episode, LEVELS.index(step.level), step.tokens, ranges(step.removed)]
+    data = [step.call, step.episode, LEVELS.index(step.level), step.tokens, ranges(step.removed)]
+    return [*data, 1] if step.by_person else data
 
 
 def ranges(indexes: Iterable[int]) -> list[int]:
@@ -320,4 +328,4 @@ class _RecordedRun:
         for step in eviction.steps:
             owner = next((owners[index] for index in step.removed if owners[index] >= 0), None)
             if owner is not None:
-                self.stripped.append(Stripped(call, owner, step.level, step.freed, step.removed))
+                self.stripped.append(Stripped(call, owner, step.level, step.freed, step.removed, step.by_person))

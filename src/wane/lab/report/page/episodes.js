@@ -254,8 +254,21 @@ function episodeDetail(of, it, bar) {
     bar.task >= 0 && h("p", { class: "small" }, `In the task ${episodeName(of.bars[bar.task])}.`),
     held.length > 0 && h("p", { class: "small" }, `Holds ${held.map(episodeName).join(", ")}.`),
     users.length > 0 && h("p", { class: "small" }, `Needed by ${users.map(episodeName).join(", ")}.`),
+    chosenFor(of, bar),
     fate,
   ].filter(Boolean);
+}
+
+// What a person chose for it; of two choices ahead of one call, the later.
+const CHOICES = {
+  keep: (call) => `kept it in view from call ${call} on`,
+  drop: (call) => `let it go before call ${call}`,
+  "": (call) => `left it to Wane again from call ${call} on`,
+};
+function chosenFor(of, bar) {
+  const ofBar = (of.choices || []).filter(([, number]) => number === bar.number);
+  const last = ofBar.filter(([call], at) => !ofBar[at + 1] || ofBar[at + 1][0] !== call);
+  return last.length > 0 && h("p", { class: "small" }, `You ${last.map(([call, , choice]) => CHOICES[choice](n0(call + 1))).join(", and ")}.`);
 }
 
 const subject = (it) => (it.name === "recorded" ? "" : `${shown(it.name)}: `);

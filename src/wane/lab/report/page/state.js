@@ -79,8 +79,8 @@ const WHAT_GOES = { reasoning: "its reasoning", bulk: "its searches", artifact: 
 function levelsOf(it) {
   if (!it.levels) {
     it.levels = new Map();
-    for (const [call, number, level, , removed] of it.steps || []) {
-      for (const index of each(removed)) it.levels.set(index, { call, number, level });
+    for (const [call, number, level, , removed, person] of it.steps || []) {
+      for (const index of each(removed)) it.levels.set(index, { call, number, level, person });
     }
   }
   return it.levels;
@@ -112,6 +112,7 @@ function reason(of, it, now, index) {
     const bar = of.bars[taken.number];
     const level = data.levels[taken.level];
     const name = bar ? `with ${episodeName(bar)}` : "by a pass";
+    if (taken.person) return `You let ${bar ? episodeName(bar) : "its piece of work"} go: this left ${when}.`;
     if (level === "overflow") return `Taken ${name} ${when}, as one of the oldest calls of work that was not finished, ${size}.`;
     if (level === "description") return `The description went too, ${when}, ${size}.`;
     return `Removed ${name} ${when}, with ${WHAT_GOES[level] || level}, ${size}.`;
