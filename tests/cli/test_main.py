@@ -101,6 +101,8 @@ class TestCommandLine:
             (["chat", "--budjet", "3"], "unknown option --budjet; did you mean --budget? See wane --help"),
             (["demo", "--strategy", "wane"], "strategy 'wane' is unknown; known: none, truncate"),
             (["demo", "--strategy", "wane"], "; did you mean cwl?"),
+            (["demo", "--strategy", "trunkate"], "; did you mean truncate?"),
+            (["words", "gaurd"], "no word 'gaurd' is explained; did you mean guard? Without a word, all are listed"),
             (["proxy", "--port", "8000"], "unknown option --port; did you mean --listen?"),
             (["view", "--html", "x"], "unknown option --html; did you mean --output?"),
             (["report", "--since", "3d"], "unknown option --since; did you mean --days?"),

@@ -15,7 +15,7 @@ from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import plain_console
 from wane.cli.top_commands import WordsOptions
 from wane.core.errors import ConfigError
-from wane.words import CAUSES, GLOSSARY, HEADINGS, LEVELS, STRATEGIES, TYPES, explain_term
+from wane.words import CAUSES, GLOSSARY, HEADINGS, LEVELS, SETTINGS, STRATEGIES, TYPES, explain_term
 
 
 def print_words(options: WordsOptions) -> int:
@@ -33,9 +33,10 @@ def show_words(console: Console, term: str = "") -> None:
     if term:
         meanings = list(meanings_of(term))
         if not meanings:
-            near = get_close_matches(term.strip().lower(), [*GLOSSARY, *HEADINGS.values()], 1)
-            guess = f"did you mean {near[0]}? " if near else ""
-            raise ConfigError(f"no word {term.strip()!r} is explained; {guess}without a word, all are listed")
+            words = chain(GLOSSARY, SETTINGS, chain.from_iterable(chain(*table.items()) for table, _ in _KINDS))
+            near = get_close_matches(term.strip().lower(), [*words, *HEADINGS.values()], 1)
+            guess = f"; did you mean {near[0]}?" if near else "."
+            raise ConfigError(f"no word {term.strip()!r} is explained{guess} Without a word, all are listed")
         for word, meaning in meanings:
             console.print(f"{word}: {meaning}.", highlight=False)
         return
