@@ -15,8 +15,12 @@ const KIND_COLOURS = { system: "var(--other)", user: "var(--ink)", notice: "var(
 const kindOf = (episode) => (episode.name === null ? "work" : WORDS.types[episode.type] ? episode.type : "expl");
 const stateOf = (episode) => STATES[episode.state] || episode.state;
 const placeOf = (episode) => `${episode.task ? ` in task ‘${episode.task}’` : ""}${episode.abandoned ? " (abandoned)" : ""}`;
-const namesIn = (session) => pieceNames(session.episodes.map((it) => it.name ?? ""));
-const nameOf = (episode, called) => (episode.name === null ? "outside pieces of work" : `${WORDS.types[episode.type] || episode.type} ‘${called.get(episode.name)}’${placeOf(episode)}`);
+// Returns what a session's pieces are called, so that no two are called alike.
+function namesIn(session) {
+  const names = pieceNames(session.episodes.map((it) => it.name ?? "")), outside = session.episodes.filter((it) => it.name === null);
+  return (it) => (it.name !== null ? names.get(it.name) : `outside pieces of work${outside.length > 1 ? ` #${it.number}` : ""}`);
+}
+const nameOf = (episode, called) => (episode.name === null ? called(episode) : `${WORDS.types[episode.type] || episode.type} ‘${called(episode)}’${placeOf(episode)}`);
 
 function colourOf(episode) {
   const share = PALE[episode.state] || PALE.closed;

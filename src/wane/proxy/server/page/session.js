@@ -208,8 +208,7 @@ function drawSaid({ said, note }, session) {
 }
 
 // A person may keep a piece of work in view, or let it go now.
-function choiceButtons(card, it) {
-  const name = it.name === null ? "work outside pieces" : it.name;
+function choiceButtons(card, it, name) {
   const button = (label, choice, said) => h("button", { type: "button", class: "pill", "aria-label": `${label}: ${name}`, onclick: async () => {
     byId("said").textContent = (await choose(card.session.id, it.number, choice)) || `${name} ${said}`;
     tick();
@@ -244,7 +243,7 @@ function drawEpisodes(card) {
     h("th", { scope: "row" }, styled(h("i", { class: "dot" }), { background: colour }), h("bdi", {}, label)), h("td", { class: "kind" }, kind), h("td", {}, state), h("td", { class: "n" }, n0(tokens)), chooses && h("td", { class: "choices" }, buttons));
   const fixed = card.bar.parts.filter((part) => part.fixed).map((part) => row(part.label, "", "always stays", part.tokens, part.colour));
   const called = namesIn(session);
-  const rows = session.episodes.map((it) => row(it.name === null ? "outside pieces of work" : called.get(it.name), it.name === null ? "" : WORDS.types[it.type] || it.type, stateOf(it), it.tokens, colourOf(it), it.type === "task" ? null : choiceButtons(card, it)));
+  const rows = session.episodes.map((it) => row(called(it), it.name === null ? "" : WORDS.types[it.type] || it.type, stateOf(it), it.tokens, colourOf(it), it.type === "task" ? null : choiceButtons(card, it, called(it))));
   const heads = ["Piece of work", "Kind", "What is left of it", "Tokens", ...(chooses ? ["For the next request"] : [])].map((text, at) => h("th", { scope: "col", class: ["", "kind", "", "n", "choices"][at] || null }, text));
   card.episodes.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, fixed, rows)));
 }
