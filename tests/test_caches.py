@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from wane.caches import RESUMED, SKILL_LOADED, breaks_cache, drops_reasoning, rules_for
+from wane.caches import (
+    RESUMED,
+    SKILL_LOADED,
+    breaks_cache,
+    describe_duration,
+    describe_pause,
+    drops_reasoning,
+    rules_for,
+)
 
 
 @pytest.mark.parametrize(
@@ -65,3 +73,23 @@ def test_writes_are_charged_since_gpt_5_6() -> None:
 )
 def test_claude_code_broke_the_cache_up_to_a_version(event: str, version: str, breaks: bool) -> None:
     assert breaks_cache(event, version) is breaks
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (59.4, "59 s"),
+        (60, "1 min"),
+        (300, "5 min"),
+        (81_189, "22.6 h"),
+        (90_000, "25 h"),
+        (1e8, "1,157.4 days"),
+    ],
+)
+def test_a_duration_is_in_the_largest_unit_that_fits(seconds: float, words: str) -> None:
+    assert describe_duration(seconds) == words
+
+
+def test_a_pause_is_told_with_the_lifetime() -> None:
+    assert describe_pause(81_189, 3_600) == "the answers are 22.6 h apart, and the cache lives for 1 h"

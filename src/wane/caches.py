@@ -32,6 +32,19 @@ _KEEPS_CACHE_SINCE: Final = {RESUMED: (2, 1, 97), SKILL_LOADED: (2, 1, 38), SKIL
 cache misses"), and as `docs/lab/doctor.md` measured it."""
 
 
+def describe_duration(seconds: float) -> str:
+    """Return a duration in the largest unit of which there is one: 45 s, 5 min, 22.6 h, 3.1 days."""
+    for length, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if seconds >= length and (length < 86_400 or seconds >= 2 * length):
+            return f"{f'{seconds / length:,.1f}'.removesuffix('.0')} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def describe_pause(seconds: float, lifetime: float) -> str:
+    """Return that a cache had expired between two answers."""
+    return f"the answers are {describe_duration(seconds)} apart, and the cache lives for {describe_duration(lifetime)}"
+
+
 @dataclass(frozen=True, slots=True)
 class CacheRules:
     """How one provider caches prefixes for one model.

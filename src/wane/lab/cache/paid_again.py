@@ -19,6 +19,8 @@ from wane.caches import (
     CacheRules,
     breaks_cache,
     dates_prompt,
+    describe_duration,
+    describe_pause,
     drops_reasoning,
     rules_for,
 )
@@ -272,7 +274,7 @@ class Requests:
         seconds, lifetime = sent.seconds_since(before), before.rules.lifetime
         if seconds is None or seconds < lifetime or sent.usage.cache_read > self._head:
             return None
-        what = f"the answers are {seconds:,.0f} s apart, and the cache lives for {lifetime:,.0f} s"
+        what = describe_pause(seconds, lifetime)
         return Explanation(Cause.IDLE, Certainty.RECORDED, what)
 
     def _left_out_reasoning(self, sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:
@@ -385,7 +387,8 @@ def _expired_in_part(sent: ReportedRequest, before: ReportedRequest) -> Explanat
         return None
     if abs(sent.usage.cache_read - before.for_hour) > SMALLEST:
         return None
-    what = f"the answers are {seconds:,.0f} s apart, and what was cached for {lifetime:,.0f} s was not read; the"
+    apart, kept = describe_duration(seconds), describe_duration(lifetime)
+    what = f"the answers are {apart} apart, and what was cached for {kept} was not read; the"
     what += f" {before.for_hour:,} tokens ahead of it were cached for an hour"
     return Explanation(Cause.IDLE, Certainty.RECORDED, what)
 

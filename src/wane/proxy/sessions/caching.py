@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from wane.caches import rules_for
+from wane.caches import describe_pause, rules_for
 from wane.journal import NoteRecord
 from wane.prices import TokenUsage, at_tier, prices_of
 from wane.proxy import jsons
@@ -315,7 +315,7 @@ class CacheWatch:
             evidence = f"{answer.upstream or 'the first upstream'} answered, which has a cache of its own"
         elif seconds >= lifetime and answer.usage.cache_read <= self._head + SMALLEST:
             cause = Cause.IDLE
-            evidence = f"the answers are {seconds:,.0f} s apart, and the cache lives for {lifetime:,.0f} s"
+            evidence = describe_pause(seconds, lifetime)
         else:
             return change
         if change.cause is not Cause.UNEXPLAINED:
