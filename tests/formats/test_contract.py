@@ -90,7 +90,7 @@ def shown_items(case: Case, lived: Lived) -> list[int]:
     for number, group in groups(lived.transcript, lived.window.visible).items():
         parts = case.format.parts(lived.messages[number])
         cut = len(group) < len(parts)
-        if not (cut and all(parts[lived.transcript.position(index)].kind is Kind.REASONING for index in group)):
+        if not (cut and all(parts[lived.transcript.locate(index)[1]].kind is Kind.REASONING for index in group)):
             kept += group
     return kept
 

@@ -248,12 +248,12 @@ def by_message(outline: Outline, view: Iterable[Slot]) -> Iterator[tuple[int, di
     slots: dict[int, Slot] = {}
     for slot in view:
         item = item_of(slot)
-        slot_number = -1 if item is None else outline.message_of(item)
+        slot_number, position = (-1, 0) if item is None else outline.locate(item)
         if slots and slot_number != number:
             yield number, slots
             slots = {}
         number = slot_number
-        slots[len(slots) if item is None else outline.position(item)] = slot
+        slots[len(slots) if item is None else position] = slot
     if slots:
         yield number, slots
 

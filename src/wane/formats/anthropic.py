@@ -146,7 +146,7 @@ class AnthropicFormat(PlainFormat):
     def speaker(self, message: Message) -> str | None:
         role, kinds = message["role"], {str(block.get("type")) for block in objects_in(message.get("content"))}
         if role == "assistant":
-            has_calls = any(kind.endswith("tool_use") for kind in kinds)
+            has_calls = "tool_use" in kinds or any(kind.endswith("tool_use") for kind in kinds)
             return CALLING if has_calls else "assistant"
         if kinds == {"tool_result"}:
             return RESULTS

@@ -615,6 +615,8 @@ def order_of(messages: Iterable[MessageT], speaker_of: Callable[[MessageT], str 
     reader = OrderReader()
     for message in messages:
         reader.read(speaker_of(message))
+        if reader.order is Order.FREE:
+            break  # for good
     return reader.order
 
 
@@ -693,9 +695,10 @@ class Outline:
         turns = {bisect_right(self._turn_starts, neighbour) for neighbour in (before, number)}
         return [empty for empty in self._empty[first:stop] if bisect_right(self._turn_starts, empty) in turns]
 
-    def position(self, index: int) -> int:
-        """Position of an item among those of its message."""
-        return index - self._first[self._owner[index]]
+    def locate(self, index: int) -> tuple[int, int]:
+        """Return the number of the message that an item came from, and its position there."""
+        number = self._owner[index]
+        return number, index - self._first[number]
 
     def message_of(self, index: int) -> int:
         """Position of the message that an item came from."""

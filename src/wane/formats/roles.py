@@ -69,6 +69,8 @@ def join_neighbours(messages: Sequence[T], format: Joining[T], order: Order) -> 
         format: their format.
         order: the order.
     """
+    if order is Order.FREE:
+        return list(messages)
     joiner = NeighbourJoiner(format, order)
     for message in messages:
         joiner.add(message)

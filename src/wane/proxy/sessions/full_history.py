@@ -124,7 +124,7 @@ class FullHistory:
                 rendered += map(self._whole, outline.empty_between(before, number))
                 before = number
                 whole = len(remaining) == size
-                replaced = any(isinstance(slot, Substitute) for slot in remaining.values())
+                replaced = Substitute in map(type, remaining.values())
                 sent = whole and number not in self.inserted and not replaced
                 rendered.append(ViewMessage(reduced, number, None if whole else [*remaining], sent))
         if head:

@@ -23,6 +23,7 @@ from wane.formats.breakpoints import (
     BlockLocation,
     blocks_of,
     breakpoint_of,
+    has_breakpoint,
     is_blank,
     last_carrier,
     mark_blocks,
@@ -317,6 +318,7 @@ def _place_view(
         marks = [
             (number, mark)
             for number, message in enumerate(messages)
+            if has_breakpoint(message)
             for block in blocks_of(message)
             if (mark := breakpoint_of(block)) is not None
         ]
@@ -345,13 +347,7 @@ def _rescue_breakpoints(view: Sequence[ViewMessage], history: Sequence[Message])
     Their number does not grow, and their order stays, which matters if their lifetimes differ.
     """
     messages = [shown.message for shown in view]
-    marked: list[int] = []
-    for number, message in enumerate(history):
-        for block in blocks_of(message):
-            may_be_marked = "cache_control" in block or block.get("type") == "tool_result"
-            if may_be_marked and breakpoint_of(block) is not None:
-                marked.append(number)
-                break
+    marked = [number for number, message in enumerate(history) if has_breakpoint(message)]
     if not marked or {shown.number for shown in view if shown.positions is None}.issuperset(marked):
         return messages
     locations = {
