@@ -99,7 +99,11 @@ def rebuild(
     for record, taken_items in follow_records(history, records):
         items += [(item.item, item.part) for item in taken_items]
         if not engine.evicts and repeats(_decides(history.settings.strategy), "cwl"):
-            _repeat_in(engine.window, record)
+            if isinstance(record, PassRecord):
+                engine.window.apply(record.trace)
+            elif isinstance(record, UsageRecord) and record.anchors and record.input_tokens:
+                engine.window.apply(())
+                engine.window.observe(record.input_tokens)
         if isinstance(record, PassRecord):
             shortfalls.append(None if record.satisfied else engine.window.pinned)
     if not engine.evicts:
@@ -112,15 +116,6 @@ def _decides(strategy: str) -> str:
     if strategy and traits(strategy).bounded:
         return strategy
     return "cwl"
-
-
-def _repeat_in(window: ContextWindow, record: Record) -> None:
-    """Repeat an eviction by episode from before another strategy took over, so that episodes have their levels."""
-    if isinstance(record, PassRecord):
-        window.apply(record.trace)
-    elif isinstance(record, UsageRecord) and record.anchors and record.input_tokens:
-        window.apply(())
-        window.observe(record.input_tokens)
 
 
 def _empty(

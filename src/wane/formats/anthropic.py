@@ -360,7 +360,8 @@ def _assistant_part(block: Block) -> Part | None:
     if kind in ("thinking", "redacted_thinking"):
         return _reasoning(block)
     if kind.endswith("tool_use"):
-        return _call(block)
+        tool, arguments = string(block, "name"), raw_text(block.get("input"))
+        return Part(Kind.CALL, call_id=string(block, "id"), tool=tool, arguments=arguments)
     if kind.endswith("tool_result"):
         return _result(block)
     if kind == "compaction":
@@ -392,11 +393,6 @@ def _reasoning(block: Block) -> Part | None:
 def _seal(block: Block) -> object:
     """The signature by which Anthropic recognises its own thinking; it refuses thinking that was changed or moved."""
     return block.get("signature") or block.get("data")
-
-
-def _call(block: Block) -> Part:
-    tool, arguments = string(block, "name"), raw_text(block.get("input"))
-    return Part(Kind.CALL, call_id=string(block, "id"), tool=tool, arguments=arguments)
 
 
 def _result(block: Block) -> Part:

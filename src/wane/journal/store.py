@@ -181,7 +181,14 @@ class SessionStore:
         if not dry:
             forget_heads(path)
         if deleted is not None:
-            _note_deleted(self.root, deleted)
+            line = f"{deleted.to_json()}\n".encode()
+            # The session is gone; that nothing tells of it is no reason to call that a failure.
+            with suppress(OSError):
+                handle = os.open(self.root / _DELETED, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+                try:
+                    os.write(handle, line)
+                finally:
+                    os.close(handle)
         if not dry and path.parent.parent != self.root:
             with suppress(OSError):  # not empty: others began alike
                 path.parent.rmdir()
@@ -317,17 +324,6 @@ def deleted_of(session_id: str, lines: Iterable[bytes]) -> Deleted:
     chain = _CHAIN.search(last)
     at = f"{utc_now():%Y-%m-%dT%H:%M:%SZ}"
     return Deleted(session_id.rpartition("-")[2], at, requests, "" if chain is None else chain[1].decode())
-
-
-def _note_deleted(root: Path, deleted: Deleted) -> None:
-    line = f"{deleted.to_json()}\n".encode()
-    # The session is gone; that nothing tells of it is no reason to call that a failure.
-    with suppress(OSError):
-        handle = os.open(root / _DELETED, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(handle, line)
-        finally:
-            os.close(handle)
 
 
 def _was_begun(path: Path) -> bool:

@@ -78,7 +78,13 @@ class Fold(Resumable):
             self._needs[index] = [index + offset for offset in item.needs]
         for offset in item.needed_by:
             self._needs.setdefault(index + offset, []).append(index)
-        self._note(added, index, group)
+        opened, closed = added.opened, added.closed
+        if opened is not None and not opened.implicit:
+            self._live.append(opened)
+            if not opened.inferred:
+                self._openings[opened] = index
+        if closed is not None and not closed.implicit and not closed.inferred:
+            self._closings[closed] = group
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
         """Fold the episodes that have ended since."""
@@ -101,15 +107,6 @@ class Fold(Resumable):
     def current(self) -> Sequence[Slot]:
         """Return the view without the steps of episodes that have ended: there is nothing else to repeat."""
         return self.fit().view
-
-    def _note(self, added: Added, index: int, group: int) -> None:
-        opened, closed = added.opened, added.closed
-        if opened is not None and not opened.implicit:
-            self._live.append(opened)
-            if not opened.inferred:
-                self._openings[opened] = index
-        if closed is not None and not closed.implicit and not closed.inferred:
-            self._closings[closed] = group
 
     def _steps(self, episode: Episode) -> set[int]:
         """The items of an episode that go: all but the call that opened it and the message that closed it."""

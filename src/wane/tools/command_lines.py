@@ -171,22 +171,18 @@ def _interpreter(name: str, arguments: list[str], heredoc: str | None) -> Judgem
                 return Judgement(Activity.ACT, (), _find_files(following[1:]), _first_name(following[1:]) or name)
             return _script(following[0], name)
         if word == "-m" and following:
-            return _module(following)
+            # A module that runs as a program is judged like the program of its name.
+            if following[0] == "venv":
+                return Judgement(Activity.ACT, hint="venv")
+            bare = bare_words(following)
+            if not bare or basename(bare[0]) in known.INTERPRETERS:
+                return Judgement(Activity.VERIFY, hint=following[0])
+            return _program(bare, None, _MAX_NESTING)
         if not word.startswith("-"):
             if name in ("bun", "deno"):
                 return _builder(name, arguments, None)
             return Judgement(Activity.VERIFY, hint=basename(word))
     return _script(heredoc, name) if heredoc else Judgement(Activity.VERIFY, hint=name)
-
-
-def _module(words: list[str]) -> Judgement:
-    """Judge a module that runs as a program like the program of its name."""
-    if words[0] == "venv":
-        return Judgement(Activity.ACT, hint="venv")
-    bare = bare_words(words)
-    if not bare or basename(bare[0]) in known.INTERPRETERS:
-        return Judgement(Activity.VERIFY, hint=words[0])
-    return _program(bare, None, _MAX_NESTING)
 
 
 def _script(script: str, interpreter: str) -> Judgement:

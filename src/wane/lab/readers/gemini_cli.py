@@ -174,19 +174,16 @@ class _Assembly:
             self._positions[message] = self._builder.position
             kind = text(message.data.get("type"))
             if kind == "user":
-                self._user(message)
+                blocks = _blocks(message.data.get("content"))
+                for block in blocks:
+                    self._respond(mapping(block.get("functionResponse")), message.line)
+                if turn := content([block for block in blocks if "functionResponse" not in block]):
+                    self._builder.settle()
+                    self._builder.user(turn, notice=turn.text.lstrip().startswith(_CONTEXT))
             elif kind == "gemini":
                 self._answer(message)
             elif kind not in _SHOWN_ONLY:
                 self._builder.problems.add(message.line, f"a message of the unknown type {kind!r}")
-
-    def _user(self, message: _Message) -> None:
-        blocks = _blocks(message.data.get("content"))
-        for block in blocks:
-            self._respond(mapping(block.get("functionResponse")), message.line)
-        if turn := content([block for block in blocks if "functionResponse" not in block]):
-            self._builder.settle()
-            self._builder.user(turn, notice=turn.text.lstrip().startswith(_CONTEXT))
 
     def _answer(self, message: _Message) -> None:
         data = message.data

@@ -8,11 +8,11 @@ import gc
 import math
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from wane.core import Kind, chars
 from wane.formats.anthropic import SEAL
@@ -118,19 +118,15 @@ def _block(block: object) -> Content:
         data = mapping(block.get("source")).get("data") or block.get("data") or mapping(url).get("url") or url
         return Content("", image_tokens(data))
     if kind in _DOCUMENTS:
-        return _document(block)
+        source = mapping(block.get("source"))
+        if isinstance(source.get("data"), str) and source.get("type") == "text":
+            return Content(source["data"])
+        if isinstance(source.get("content"), str | list):
+            return content(source["content"])
+        return Content("", DOCUMENT_TOKENS)
     if "audio" in kind or "video" in kind:
         return Content("", NON_TEXT_TOKENS)
     return Content(compact(block))
-
-
-def _document(block: Mapping[str, Any]) -> Content:
-    source = mapping(block.get("source"))
-    if isinstance(source.get("data"), str) and source.get("type") == "text":
-        return Content(source["data"])
-    if isinstance(source.get("content"), str | list):
-        return content(source["content"])
-    return Content("", DOCUMENT_TOKENS)
 
 
 DOCUMENT_TOKENS: Final = 3_000
