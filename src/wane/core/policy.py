@@ -244,7 +244,7 @@ def _is_share(value: float) -> bool:
 
 def _quote(value: object) -> str:
     # Python refuses to print a number of thousands of digits.
-    if isinstance(value, int) and value.bit_length() > 200:
+    if isinstance(value, int) and abs(value) >= 10**60:
         return "a number of more than 60 digits"
-    text = ascii(value) if isinstance(value, str) else str(value)
+    text = ascii(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
