@@ -178,6 +178,23 @@ def test_under_wane_run_it_gives_no_advice_that_was_followed(browser: Browser) -
         assert "BASE_URL" not in browser.text("#empty")
 
 
+def test_no_two_pieces_of_work_are_called_alike(browser: Browser) -> None:
+    told = session(1, episodes=5)
+    names = (None, "reading-1:a.py", "work-2:b.py", "reading-3:a.py", None)
+    pieces = (replace(it, name=name, number=at) for at, (it, name) in enumerate(zip(told.episodes, names, strict=True)))
+    with serving(ToldIndex([replace(told, episodes=tuple(pieces))])) as url:
+        visit(browser, url)
+        browser.click(".holding summary")
+        until(browser, "document.querySelectorAll('.episodes tbody tr').length > 5")
+        assert texts(browser, ".episodes tbody th bdi")[-5:] == [
+            "outside pieces of work #0",
+            "#1 a.py",
+            "b.py",
+            "#3 a.py",
+            "outside pieces of work #4",
+        ]
+
+
 def test_nothing_in_a_session_can_act(browser: Browser) -> None:
     told = session(3, title=HOSTILE, model=HOSTILE, note=HOSTILE, session=HOSTILE)
     shown = tuple(replace(it, name=HOSTILE, type=HOSTILE, state=HOSTILE) for it in told.episodes)
