@@ -375,6 +375,20 @@ def test_a_sweep_begins_with_a_budget_its_cost_and_what_stays_in_view(tmp_path: 
 
 
 @needs_chromium
+def test_on_a_phone_tables_need_no_scrolling_sideways(shown: Browser, tmp_path: Path) -> None:
+    narrower = "[...document.querySelectorAll('.wide')].map(it => it.scrollWidth - it.clientWidth)"
+    shown.look(390, 844)
+    assert shown.run(narrower) == [0]
+    swept = sweep([tale().study_session()], STRATEGY_NAMES, (1_500, 3_000), StrategySettings(), InProcess())
+    write_sweep_report(tmp_path / "s.html", swept)
+    shown.open(tmp_path / "s.html")
+    assert shown.run(narrower) == [0]
+    assert "1.5k" in shown.run("document.querySelector('#points tr[class] .below, #points .below').innerText")
+    shown.look(1280, 900)
+    assert shown.run("getComputedStyle(document.querySelector('#points .below')).display") == "none"
+
+
+@needs_chromium
 def test_a_sweep_says_first_what_it_shows_and_names_its_budgets(tmp_path: Path) -> None:
     swept = sweep([tale().study_session()], ("none", "compact", "cwl"), (1_500, 3_000), StrategySettings(), InProcess())
     write_sweep_report(tmp_path / "s.html", swept)

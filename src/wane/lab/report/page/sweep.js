@@ -147,10 +147,10 @@ function sweepTable() {
   // Wane first: the others are there to compare with it.
   const ordered = [...data.points].sort((one, other) => (other.strategy === "cwl") - (one.strategy === "cwl"));
   const list = ordered.map((point) => {
-    const budget = [point.budget === null ? "–" : n0(point.budget), point.raised_to && ` (up to ${n0(point.raised_to)})`];
+    const budgetIn = (written) => [point.budget === null ? "–" : written(point.budget), point.raised_to && ` (up to ${written(point.raised_to)})`];
     // On a phone the budget and the policy stand below the name.
-    const below = point.budget !== null && h("span", { class: "below" }, budget, point.policy && `, ${point.policy}`);
-    return h("tr", { class: point.best ? "front" : null }, h("th", { scope: "row", class: "name" }, swatchOf(point.strategy), h("span", {}, shown(point.strategy === OTHERS ? "cwl" : point.strategy), point.chosen && " (recommended)"), below), h("td", { class: "mid" }, budget), policies && h("td", { class: "mid text" }, point.policy || "–"),
+    const below = point.budget !== null && h("span", { class: "below" }, budgetIn(short), point.policy && `, ${point.policy}`);
+    return h("tr", { class: point.best ? "front" : null }, h("th", { scope: "row", class: "name" }, swatchOf(point.strategy), h("span", {}, shown(point.strategy === OTHERS ? "cwl" : point.strategy), point.chosen && " (recommended)"), below), h("td", { class: "mid" }, budgetIn(n0)), policies && h("td", { class: "mid text" }, point.policy || "–"),
       columns.map((column) => h("td", { class: [point.best && ["total_usd", "recall"].includes(column.key) ? "best" : "", rank(column)].filter(Boolean).join(" ") || null }, cell(point, column))));
   });
   const table = h("table", { class: "figures few" }, h("thead", {}, head), h("tbody", {}, list));
