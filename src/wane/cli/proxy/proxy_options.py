@@ -44,7 +44,7 @@ FALLBACK_KEY_VARIABLE: Final = "WANE_PROXY_FALLBACK_KEY"
 def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> ProxyOptions:
     """Return the options of the proxy."""
     context = command.context
-    settings = context_settings(context)  # the same mistakes in it are found first, whatever is asked and installed
+    settings = context_settings(context)  # its mistakes are found first, whatever else is missing
     need_proxy()
     if not command.upstream:
         raise UsageError(
