@@ -154,6 +154,24 @@ def test_what_every_request_carries_travels_with_the_state() -> None:
     assert revived.tokens == lived.tokens > 300
 
 
+def test_what_a_host_says_of_a_persons_results_travels_with_the_state() -> None:
+    """R21: no message says so, and the host may have forgotten it."""
+    function = {"name": "drop", "arguments": "{}"}
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "d", "type": "function", "function": function}]}
+    history = [{"role": "user", "content": "Go."}, call, {"role": "tool", "tool_call_id": "d", "content": "Never!"}]
+    lived = Conversation(budget=exact_budget(300), annotate="infer")
+    lived.host.persons.add("d")
+    lived.host.ingest(history)
+    revived = Conversation(budget=exact_budget(300), annotate="infer")
+    assert revived.restore(stored_state(lived), fresh(history))
+    for number in range(9):
+        revived.append({"role": "assistant", "content": f"Answer {number}. " * 40})
+        revived.append({"role": "user", "content": "On."})
+    sent = revived.request().messages
+    assert revived.evicted > 0
+    assert sent[1:3] == history[1:]
+
+
 class Ids(Adapter[dict[str, Any]]):
     def key(self, message: dict[str, Any]) -> str | None:
         return message.get("id")

@@ -134,6 +134,7 @@ def _export_history(history: MessageHistory[Any]) -> dict[str, Any]:
         "fixed": history.host_overhead,
         "told": history.message_overhead,
         "marks": marks,
+        "persons": sorted(history.transcript.person_calls.noted),
         "asked": history.asked_at,
         "answered": history.answered_at,
         "shown": None if request is None else {"reminder": request.reminder},
@@ -152,6 +153,7 @@ def _restore_history(
     if context.auto:
         context = replace(context, budget=state["engine"]["budget"])
     history = template.make_empty(context, limits=state["engine"]["inference_budget"])
+    history.persons.update(state["persons"])
     marks = None
     if state["marks"] is not None:
         placed = tuple(decode(PlacedMark, entry) for entry in state["marks"])

@@ -466,10 +466,12 @@ class PersonCalls:
 
     Attributes:
         told: ids of calls whose results a person gave, as the host says.
+        noted: those of them whose results have come.
     """
 
     def __init__(self) -> None:
         self.told: Container[str] = ()
+        self.noted: set[str] = set()
         self._classes: dict[str, ToolClass | str] = {}
         self._ids: set[str] = set()
 
@@ -486,6 +488,8 @@ class PersonCalls:
                 asks = (self._classes.get(name) or DEFAULT_TOOL_CLASSES.get(name)) == ToolClass.PERSON
                 (self._ids.add if asks else self._ids.discard)(part.call_id)
             elif part.kind is Kind.RESULT and part.call_id is not None and not part.person:
+                if part.call_id in self.told:
+                    self.noted.add(part.call_id)
                 if part.call_id in self._ids or part.call_id in self.told or is_persons_result(part.text):
                     marked[position] = replace(part, person=True)
                 self._ids.discard(part.call_id)

@@ -155,6 +155,10 @@ class _ClaudeAdapter(_Adapter):
         return metrics.input_tokens + metrics.cache_read_tokens + metrics.cache_write_tokens
 
 
+_PERSON: Final = "wane_person"
+"""Key of a result's `provider_data`, if a person gave it."""
+
+
 def _leaves_cache_out(model: Model) -> bool:
     """Whether the input tokens that a model reports are without the cached ones (`agno/models/anthropic`, `aws`)."""
     return not {"Claude", "AwsBedrock"}.isdisjoint(base.__name__ for base in type(model).__mro__)
@@ -199,10 +203,15 @@ class _Windows:
         system = [m for m in messages if m.role == "system"]
         conversation.keep_opening = has_budget(settings.get("thinking"))
         prompts = [message.get_content_string() for message in system]
-        for tool in getattr(run, "tools", None) or ():
-            # The reason of a person is the result of the call that he rejected, and has no other mark (R21).
-            if tool.confirmed is False and tool.confirmation_note:
-                conversation.host.persons.add(tool.tool_call_id)
+        # The reason of a person is the result of the call that he rejected; later runs have the message alone (R21).
+        rejected = {
+            tool.tool_call_id
+            for tool in getattr(run, "tools", None) or ()
+            if tool.confirmed is False and tool.confirmation_note
+        }
+        for message in messages:
+            if message.role == "tool" and message.tool_call_id in rejected:
+                message.provider_data = {**(message.provider_data or {}), _PERSON: True}
         fixed = json.dumps([prompts, self._instructions, list(map(_definition, tools))], default=str)
         try:
             set_overhead(conversation, fixed, [message for _, message in passing])
@@ -336,7 +345,9 @@ class AgnoFormat(NativeFormat[Message]):
             case "user":
                 return [("text", turn_part(text, media))]
             case "tool":
-                return [("result", Part(Kind.RESULT, text, call_id=message.tool_call_id, extra_tokens=media))]
+                person = bool((message.provider_data or {}).get(_PERSON))
+                part = Part(Kind.RESULT, text, call_id=message.tool_call_id, extra_tokens=media, person=person)
+                return [("result", part)]
             case "assistant":
                 return _answer_parts(message, text, media)
         raise FormatError(f"role {message.role!r} is unknown; known: system, developer, user, assistant, tool")

@@ -57,6 +57,9 @@ _SERVED: Final = (
 _CACHED: Final = frozenset({"AnthropicModel", "BedrockModel"})
 """Classes of models for which Strands sets cache points, if their `cache_config` says so."""
 
+_PERSONS: Final = "wane_persons"
+"""Key of an agent's state: ids of calls whose results hold what a person said."""
+
 _COMPETES: Final = (
     "Wane keeps the agent's requests small, and its messages whole: give the agent "
     "conversation_manager=NullConversationManager(), and no context_manager"
@@ -100,7 +103,7 @@ class ContextLifecycle(Plugin, HostMarks):
 
     def init_agent(self, agent: Agent) -> None:
         """Give an agent its window. The agent calls it."""
-        window = _Window(self._make(), self._warner)
+        window = _Window(self._make(), self._warner, agent)
         agent.add_hook(window.note_answer, AfterToolCallEvent)
         agent.add_middleware(InvokeModelStage.Input, window.ask)
         agent.add_middleware(InvokeModelStage.Output, window.judge_answer)
@@ -117,9 +120,10 @@ class ContextLifecycle(Plugin, HostMarks):
 class _Window:
     """One agent's conversation, between the agent and its model."""
 
-    def __init__(self, conversation: Conversation[Message], warner: Warner) -> None:
+    def __init__(self, conversation: Conversation[Message], warner: Warner, agent: Agent) -> None:
         self.conversation = conversation
         self._warner = warner
+        self._agent = agent
 
     def ask(self, context: InvokeModelContext) -> InvokeModelContext:
         """Send a view of the agent's messages instead of all of them."""
@@ -137,6 +141,7 @@ class _Window:
         config = context.model.get_config()
         conversation.keep_opening = _thinks_on_a_budget(config)
         fixed = json.dumps([system, context.tool_specs], default=str)
+        conversation.host.persons.update(self._agent.state.get(_PERSONS) or ())
         try:
             set_overhead(conversation, fixed, [{"role": "user", "content": passing}] if passing else [])
             self._warner.warn_replaced(conversation.host.ingest(messages))
@@ -171,7 +176,8 @@ class _Window:
             words = interrupt.response
             # One word, such as `y`, is an approval, and what follows is the tool's.
             if call_id in interrupt.id and isinstance(words, str) and len(words.split()) > 1 and words in result:
-                self.conversation.host.persons.add(call_id)
+                # In the agent's state, because a message has no field for it, and interrupts are forgotten.
+                self._agent.state.set(_PERSONS, [*(self._agent.state.get(_PERSONS) or ()), call_id])
 
     def _without_tools(self, context: InvokeModelContext) -> InvokeModelContext:
         own = {tool.name for tool in self.conversation.own_tools}

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Final, Protocol
 from unittest import SkipTest
 
 from wane.conversation.events import OverheadChanged
-from wane.core import DELIMITER, RECALL, Kind
+from wane.core import DELIMITER, RECALL, Kind, Policy
 from wane.formats.message_format import Part
 from wane.strategies.evicted import CLOSING, OPENING
 from wane.testing.rules import DEEPSEEK, DEEPSEEK_V4, MISTRAL, TEMPLATE, Rule, served_pairs_stay
@@ -53,6 +53,9 @@ MISTAKEN: Final = (0, 2)
 
 NOTE: Final = "[Automatic note"
 """How a reminder begins; reminders are not part of the history."""
+
+WORDS: Final = "never drop the orders table"
+"""What a person says who rejects a call."""
 
 WRONG: Final[Mapping[str, tuple[str, Mapping[str, Any] | str]]] = {
     "mark-types": (DELIMITER, {"action": 5, "name": []}),
@@ -328,6 +331,13 @@ class AdapterContract(ABC):
         """Return a new conversation whose agent may use the tools that the provider runs (`serves`)."""
         return self.begin(url, adapter)
 
+    def reject(self, url: str, adapter: Any, words: str) -> Thread:  # noqa: ARG002 - for those who override it
+        """Return a new conversation whose agent has the tool `drop`, too, and a person who rejects each call of it.
+
+        The person says these words, by the framework's own means. Override it if the framework has such means.
+        """
+        raise SkipTest("no person rejects a call with words in this framework")
+
     def shape_reply(self, reply: Reply) -> Reply:
         """Return a reply as a model gives it to this framework; by default it is the script's."""
         return reply
@@ -525,6 +535,23 @@ class AdapterContract(ABC):
                 for texts in turns:
                     assert sum(TASK in text for text in texts) == 1
                     assert not set(texts).intersection(map(prompt_of, range(TURNS)))
+
+    def test_what_a_person_says_of_a_call_stays(self) -> None:
+        """The words with which a person rejects a call stay with it, by each policy, also in a new process."""
+        drop = Reply(calls=(Call("drop", {"table": "orders"}, "drop"),))
+        for policy in (Policy(), Policy.paper()):
+            settings: dict[str, Any] = {"budget": BUDGET + self.overhead, "policy": policy}
+            first, *others = script()
+            replies = map(self._add_thought, count(), [first, drop, *others])
+            with self.serving(map(self.shape_reply, replies)) as served:
+                thread = self.reject(served.url, self.adapter(served.url, **settings), WORDS)
+                for n in range(TURNS):
+                    assert thread.turn(prompt_of(n)) == f"Done {n}."
+                    thread = thread.again(self.adapter(served.url, **settings)) if n == 1 else thread
+            assert not served.refusals, served.refusals
+            results = served.requests[-1].results
+            assert "a0" not in results, "nothing was evicted"
+            assert WORDS in results["drop"]
 
     def test_a_setting_that_it_does_not_know_is_refused(self) -> None:
         """The error names it; if it were ignored, the default of the setting that was meant would be in force."""

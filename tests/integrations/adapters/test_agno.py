@@ -16,7 +16,6 @@ import pytest
 pytest.importorskip("agno", reason="Agno is not installed")
 
 from agno.agent import Agent
-from agno.db.in_memory import InMemoryDb
 from agno.db.json import JsonDb
 from agno.models.anthropic import Claude
 from agno.models.message import Message
@@ -29,7 +28,7 @@ from wane.core.errors import FormatError
 from wane.formats.message_format import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.agno import AgnoFormat, ContextLifecycle
-from wane.testing import Call, Reply, ScriptedServer, adapters
+from wane.testing import Reply, ScriptedServer, adapters
 
 read, grep = adapters.read, adapters.grep
 FORMAT = AgnoFormat()
@@ -63,11 +62,19 @@ def prefix_ids(reply: Reply) -> Reply:
     return replace(reply, calls=tuple(replace(call, id=f"call_{call.id}") for call in reply.calls))
 
 
+@tool(requires_confirmation=True)
+def drop(table: str) -> str:
+    """Drop a table."""
+    raise AssertionError(table)
+
+
 class AgnoThread:
     """A session in a folder of JSON files."""
 
+    words = ""
+
     def __init__(self, model: Any, adapter: ContextLifecycle, folder: Path, *more: Any) -> None:
-        self._model, self._folder, self._session = model, folder, "s"
+        self._model, self._folder, self._session, self._more = model, folder, "s", more
         self._agent = adapter.attach(
             Agent(
                 id="main",
@@ -83,7 +90,13 @@ class AgnoThread:
     def turn(self, prompt: str, *, stream: bool = False) -> str:
         # The content of a run is all texts of its answers, one after the other.
         if not stream:
-            return str(self._agent.run(prompt, session_id=self._session).messages[-1].content)
+            run = self._agent.run(prompt, session_id=self._session)
+            if run.is_paused:
+                (requirement,) = run.active_requirements
+                requirement.reject(note=self.words)
+                where = {"run_id": run.run_id, "session_id": self._session}
+                run = self._agent.continue_run(**where, requirements=run.requirements)
+            return str(run.messages[-1].content)
         *_, last = self._agent.run(prompt, session_id=self._session, stream=True, yield_run_output=True)
         return str(last.messages[-1].content)
 
@@ -96,7 +109,7 @@ class AgnoThread:
         return [bare(replace(part, call_id=ids.get(part.call_id, part.call_id))) for part in parts]
 
     def again(self, adapter: ContextLifecycle) -> AgnoThread:
-        thread = AgnoThread(self._model, adapter, self._folder)
+        thread = AgnoThread(self._model, adapter, self._folder, *self._more)
         thread._session = self._session
         return thread
 
@@ -128,6 +141,11 @@ class TestChat(adapters.AdapterContract):
 
     def begin(self, url: str, adapter: ContextLifecycle) -> AgnoThread:
         return AgnoThread(self.model(url), adapter, self.folder / uuid4().hex)
+
+    def reject(self, url: str, adapter: ContextLifecycle, words: str) -> AgnoThread:
+        thread = AgnoThread(self.model(url), adapter, self.folder / uuid4().hex, drop)
+        thread.words = words
+        return thread
 
     def delegate(self, url: str, adapter: ContextLifecycle) -> AgnoThread:
         model = self.model(url)
@@ -232,28 +250,6 @@ def test_what_agno_asks_the_model_besides_is_sent_as_it_is() -> None:
     (request,) = server.requests
     assert request.tools == ()
     assert request.system == ""
-
-
-WORDS = "never drop the orders table"
-
-
-def test_a_persons_reason_for_a_rejection_stays() -> None:
-    @tool(requires_confirmation=True)
-    def drop(table: str) -> str:
-        """Drop a table."""
-        raise AssertionError(table)
-
-    drops = Reply(calls=(Call("drop", {"table": "orders"}, "d1"),))
-    reads = [Reply("I look.", calls=(Call("read", {"path": f"f{n}"}, f"r{n}"),)) for n in range(12)]
-    with Provider(iter([drops, *reads, Reply("Done.")])) as server:
-        agent = equip_agent(server, ContextLifecycle(4_000, annotate="infer"), tools=[read, drop], db=InMemoryDb())
-        asked = agent.run("Clean up.")
-        (requirement,) = asked.active_requirements
-        requirement.reject(note=WORDS)
-        agent.continue_run(run_id=asked.run_id, session_id=asked.session_id, requirements=asked.requirements)
-    last = server.requests[-1].results
-    assert "r0" not in last
-    assert last["d1"] == WORDS
 
 
 # The messages, field by field

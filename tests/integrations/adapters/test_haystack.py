@@ -32,7 +32,7 @@ from wane.core.errors import ConfigError, FormatError
 from wane.formats.message_format import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.haystack import ContextLifecycle, HaystackFormat
-from wane.testing import Call, Reply, ScriptedServer, adapters
+from wane.testing import ScriptedServer, adapters
 
 FORMAT = HaystackFormat()
 
@@ -45,13 +45,27 @@ def tool(function: Any, argument: str) -> Tool:
 READ, GREP = tool(adapters.read, "path"), tool(adapters.grep, "pattern")
 
 
+class Rejecting(ConfirmationUI):
+    """A person who rejects a call, and says why."""
+
+    def get_user_confirmation(self, tool_name: str, tool_description: str, tool_params: dict[str, Any]) -> Any:
+        return ConfirmationUIResult(action="reject", feedback=adapters.WORDS)
+
+
 class HaystackThread:
     """An agent, and the messages of its last run, as a program keeps them."""
 
     def __init__(self, make: Any, adapter: ContextLifecycle, messages: Sequence[ChatMessage] = (), *more: Any) -> None:
-        self._make, self._messages = make, list(messages)
+        self._make, self._messages, self._more = make, list(messages), more
+        strategy = BlockingConfirmationStrategy(confirmation_policy=AlwaysAskPolicy(), confirmation_ui=Rejecting())
         self._agent = adapter.attach(
-            Agent(chat_generator=make(), tools=[READ, GREP, *more], system_prompt="Be good.", max_agent_steps=50)
+            Agent(
+                chat_generator=make(),
+                tools=[READ, GREP, *more],
+                system_prompt="Be good.",
+                hooks={"before_tool": [ConfirmationHook(confirmation_strategies={"drop": strategy})]},
+                max_agent_steps=50,
+            )
         )
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
@@ -69,7 +83,7 @@ class HaystackThread:
 
     def again(self, adapter: ContextLifecycle) -> HaystackThread:
         return HaystackThread(
-            self._make, adapter, [ChatMessage.from_dict(message.to_dict()) for message in self._messages]
+            self._make, adapter, [ChatMessage.from_dict(message.to_dict()) for message in self._messages], *self._more
         )
 
     def fork(self) -> HaystackThread:
@@ -100,6 +114,15 @@ class TestChat(adapters.AdapterContract):
 
     def begin(self, url: str, adapter: ContextLifecycle) -> HaystackThread:
         return HaystackThread(self.generator(url), adapter)
+
+    def reject(self, url: str, adapter: ContextLifecycle, words: str) -> HaystackThread:
+        assert words == adapters.WORDS
+
+        def drop(table: str) -> str:
+            """Drop a table."""
+            raise AssertionError(table)
+
+        return HaystackThread(self.generator(url), adapter, [], tool(drop, "table"))
 
     def delegate(self, url: str, adapter: ContextLifecycle) -> HaystackThread:
         def helper(input: str) -> str:  # noqa: A002 - the contract's argument
@@ -156,39 +179,6 @@ def test_an_agent_that_is_stored_is_attached_when_it_is_loaded() -> None:
     agent = ContextLifecycle().attach(Agent(chat_generator=generator))
     with pytest.raises(ConfigError, match="store it before you attach it"):
         agent.to_dict()
-
-
-WORDS = "never drop the orders table"
-
-
-class Rejecting(ConfirmationUI):
-    """A person who rejects a call, and says why."""
-
-    def get_user_confirmation(self, tool_name: str, tool_description: str, tool_params: dict[str, Any]) -> Any:
-        return ConfirmationUIResult(action="reject", feedback=WORDS)
-
-
-def test_a_persons_reason_for_a_rejection_stays() -> None:
-    def drop(table: str) -> str:
-        """Drop a table."""
-        raise AssertionError(table)
-
-    drops = Reply(calls=(Call("drop", {"table": "orders"}, "d1"),))
-    reads = [Reply("I look.", calls=(Call("read", {"path": f"f{n}"}, f"r{n}"),)) for n in range(12)]
-    strategy = BlockingConfirmationStrategy(confirmation_policy=AlwaysAskPolicy(), confirmation_ui=Rejecting())
-    with ScriptedServer([drops, *reads, Reply("Done.")]) as server:
-        agent = ContextLifecycle(4_000, annotate="infer").attach(
-            Agent(
-                chat_generator=TestChat().generator(server.url)(),
-                tools=[READ, tool(drop, "table")],
-                hooks={"before_tool": [ConfirmationHook(confirmation_strategies={"drop": strategy})]},
-                max_agent_steps=50,
-            )
-        )
-        agent.run(messages=[ChatMessage.from_user("Clean up.")])
-    last = server.requests[-1].results
-    assert "r0" not in last
-    assert WORDS in last["d1"]
 
 
 # The messages, part by part

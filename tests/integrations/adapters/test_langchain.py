@@ -39,16 +39,29 @@ FORMAT = LangChainFormat()
 read, grep = tool(adapters.read), tool(adapters.grep)
 
 
+@tool
+def drop(table: str) -> str:
+    """Drop a table."""
+    raise AssertionError(table)
+
+
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 
 class LangChainThread:
     """A thread of an agent, in a checkpoint."""
 
+    words = ""
+
     def __init__(self, model: Any, adapter: ContextLifecycle, saver: Any = None, *more: BaseTool) -> None:
-        self._model, self._saver = model, saver or InMemorySaver()
+        self._model, self._saver, self._more = model, saver or InMemorySaver(), more
+        middleware: list[Any] = [HumanInTheLoopMiddleware({"drop": True}), adapter]
         self._agent = create_agent(
-            model, [read, grep, *more], system_prompt="Be good.", middleware=[adapter], checkpointer=self._saver
+            model,
+            [read, grep, *more],
+            system_prompt="Be good.",
+            middleware=middleware if drop in more else [adapter],
+            checkpointer=self._saver,
         )
         self._config: Any = THREAD
 
@@ -57,8 +70,9 @@ class LangChainThread:
         if stream:
             chunks = [chunk for chunk, _ in self._agent.stream(given, self._config, stream_mode="messages")]
             assert any(isinstance(chunk, AIMessageChunk) for chunk in chunks)
-        else:
-            self._agent.invoke(given, self._config)
+        elif "__interrupt__" in self._agent.invoke(given, self._config):
+            decision = {"type": "reject", "message": self.words}
+            self._agent.invoke(Command(resume={"decisions": [decision]}), self._config)
         state = self._agent.get_state(THREAD)
         if self._config is not THREAD:
             self._config = state.config
@@ -69,7 +83,7 @@ class LangChainThread:
         return [part for message in messages for part in FORMAT.parts(message)]
 
     def again(self, adapter: ContextLifecycle) -> LangChainThread:
-        thread = LangChainThread(self._model, adapter, self._saver)
+        thread = LangChainThread(self._model, adapter, self._saver, *self._more)
         thread._config = self._config
         return thread
 
@@ -93,6 +107,11 @@ class TestChat(adapters.AdapterContract):
 
     def begin(self, url: str, adapter: ContextLifecycle) -> LangChainThread:
         return LangChainThread(self.model(url), adapter)
+
+    def reject(self, url: str, adapter: ContextLifecycle, words: str) -> LangChainThread:
+        thread = LangChainThread(self.model(url), adapter, None, drop)
+        thread.words = words
+        return thread
 
     def delegate(self, url: str, adapter: ContextLifecycle) -> LangChainThread:
         agent = create_agent(self.model(url), [read, grep], system_prompt="Help.", middleware=[adapter])

@@ -31,7 +31,7 @@ from openai import AsyncOpenAI
 from wane.formats.message_format import Part
 from wane.formats.openai_responses import OpenAIResponsesFormat
 from wane.integrations.openai_agents import ContextLifecycle
-from wane.testing import Call, Reply, ScriptedServer, adapters
+from wane.testing import adapters
 
 set_tracing_disabled(True)
 
@@ -39,10 +39,17 @@ set_tracing_disabled(True)
 read, grep = function_tool(adapters.read), function_tool(adapters.grep)
 
 
+@function_tool(needs_approval=True)
+def drop(table: str) -> str:
+    """Drop a table."""
+    raise AssertionError(table)
+
+
 class AgentsThread:
     """A session of an agent."""
 
     sub_agent = False
+    words = ""
 
     def __init__(self, model: Any, url: str, adapter: ContextLifecycle, session: SQLiteSession) -> None:
         self._model, self._url, self._lifecycle, self._session = model, url, adapter, session
@@ -61,9 +68,15 @@ class AgentsThread:
             if self.sub_agent:
                 sub = self._lifecycle.equip(agent.clone(name="b", instructions="Help."))
                 agent.tools = [*tools, sub.as_tool("helper", "Helps with a task.", max_turns=30)]
+            if self.words:
+                agent.tools = [*tools, drop]
             agent = self._lifecycle.equip(agent)
             if not stream:
                 result: Any = await Runner.run(agent, prompt, session=self._session, max_turns=20)
+                if result.interruptions:
+                    state = result.to_state()
+                    state.reject(result.interruptions[0], rejection_message=self.words)
+                    result = await Runner.run(agent, state, session=self._session, max_turns=20)
             else:
                 result = Runner.run_streamed(agent, prompt, session=self._session, max_turns=20)
                 assert [event async for event in result.stream_events()]
@@ -74,7 +87,9 @@ class AgentsThread:
         return [part for message in form.read(items) for part in form.parts(message)]
 
     def again(self, adapter: ContextLifecycle) -> AgentsThread:
-        return AgentsThread(self._model, self._url, adapter, self._session)
+        thread = AgentsThread(self._model, self._url, adapter, self._session)
+        thread.words = self.words
+        return thread
 
     def fork(self) -> AgentsThread:
         thread = copy.copy(self)
@@ -101,6 +116,11 @@ class TestResponses(adapters.AdapterContract):
 
     def begin(self, url: str, adapter: ContextLifecycle) -> AgentsThread:
         return AgentsThread(self.model, url, adapter, SQLiteSession("1"))
+
+    def reject(self, url: str, adapter: ContextLifecycle, words: str) -> AgentsThread:
+        thread = self.begin(url, adapter)
+        thread.words = words
+        return thread
 
     def delegate(self, url: str, adapter: ContextLifecycle) -> AgentsThread:
         thread = self.begin(url, adapter)
@@ -248,29 +268,3 @@ def test_a_file_of_states_that_cannot_be_used_costs_no_run(tmp_path: Path) -> No
     with pytest.warns(UserWarning, match="cannot be used"):
         assert run(ContextLifecycle(states=broken).equip(Agent("a", model=model))).final_output == "Done."
     assert results(model)[0].startswith("Started")
-
-
-WORDS = "never drop the orders table"
-
-
-async def test_a_persons_reason_for_a_rejection_stays() -> None:
-    """It comes as the tool's output, and stays with its call whatever leaves."""
-
-    @function_tool(needs_approval=True)
-    def drop(table: str) -> str:
-        """Drop a table."""
-        raise AssertionError(table)
-
-    drops = Reply(calls=(Call("drop", {"table": "orders"}, "d1"),))
-    reads = [Reply("I look.", calls=(Call("read", {"path": f"f{n}"}, f"r{n}"),)) for n in range(12)]
-    with ScriptedServer([drops, *reads, Reply("Done.")]) as server:
-        model = OpenAIResponsesModel("gpt-x", AsyncOpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0))
-        lifecycle = ContextLifecycle(budget=5_000)
-        agent = lifecycle.equip(Agent(name="a", model=model, tools=[function_tool(adapters.read), drop]))
-        asked = await Runner.run(agent, "Clean up.", max_turns=30)
-        state = asked.to_state()
-        state.reject(asked.interruptions[0], rejection_message=WORDS)
-        await Runner.run(agent, state, max_turns=30)
-    last = server.requests[-1].results
-    assert "r0" not in last
-    assert last["d1"] == WORDS

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
-from pydantic_ai import Agent, Tool
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool, ToolDenied
 from pydantic_ai.capabilities import NativeTool
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 from pydantic_ai.models.anthropic import AnthropicModel
@@ -27,11 +27,17 @@ from wane.testing import adapters
 from wane.testing.adapters import grep, read
 
 
+def drop(table: str) -> str:
+    """Drop a table."""
+    raise AssertionError(table)
+
+
 class PydanticAIThread:
     """A message history, and an agent for each turn."""
 
     sub_agent = False
     native_tools: Sequence[Any] = ()
+    words = ""
 
     def __init__(self, connected: Any, model_settings: Any, adapter: ContextLifecycle) -> None:
         self._connected, self._model_settings, self._adapter = connected, model_settings, adapter
@@ -60,9 +66,16 @@ class PydanticAIThread:
                     return (await sub.run(task)).output
 
                 tools = [*tools, Tool(helper)]
-            agent = Agent(model, instructions="Be good.", tools=tools, **more)
+            if self.words:
+                tools = [*tools, Tool(drop, requires_approval=True)]
+                more["output_type"] = [str, DeferredToolRequests]
+            agent: Any = Agent(model, instructions="Be good.", tools=tools, **more)
             handler = take_events if stream else None
             result = await agent.run(prompt, message_history=self.history, event_stream_handler=handler)
+            if isinstance(result.output, DeferredToolRequests):
+                denied = {call.tool_call_id: ToolDenied(self.words) for call in result.output.approvals}
+                results = DeferredToolResults(approvals=denied)
+                result = await agent.run(message_history=result.all_messages(), deferred_tool_results=results)
         assert bool(events) is stream
         self.history = result.all_messages()
         return result.output
@@ -72,7 +85,7 @@ class PydanticAIThread:
 
     def again(self, adapter: ContextLifecycle) -> PydanticAIThread:
         other = PydanticAIThread(self._connected, self._model_settings, adapter)
-        other.native_tools = self.native_tools
+        other.native_tools, other.words = self.native_tools, self.words
         other.history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(self.history))
         return other
 
@@ -102,6 +115,11 @@ class TestChat(adapters.AdapterContract):
     def serve(self, url: str, adapter: ContextLifecycle) -> PydanticAIThread:
         thread = self.begin(url, adapter)
         thread.native_tools = [WebSearchTool(), CodeExecutionTool()]
+        return thread
+
+    def reject(self, url: str, adapter: ContextLifecycle, words: str) -> PydanticAIThread:
+        thread = self.begin(url, adapter)
+        thread.words = words
         return thread
 
     def delegate(self, url: str, adapter: ContextLifecycle) -> PydanticAIThread:

@@ -38,11 +38,26 @@ read, grep = tool(adapters.read), tool(adapters.grep)
 FORMAT = StrandsFormat()
 
 
+@tool
+def drop(table: str) -> str:
+    """Drop a table."""
+    raise AssertionError(table)
+
+
+def ask_person(event: BeforeToolCallEvent) -> None:
+    """Ask a person about a call of `drop`, and reject it."""
+    if event.tool_use["name"] == "drop":
+        said = event.interrupt("approval", reason="drop?")
+        event.cancel_tool = f"Not run. {said}"
+
+
 class StrandsThread:
     """An agent with a session in files."""
 
+    words = ""
+
     def __init__(self, model: Any, adapter: ContextLifecycle, folder: Path, *more: Any) -> None:
-        self._model, self._adapter, self._folder = model, adapter, folder
+        self._model, self._adapter, self._folder, self._more = model, adapter, folder, more
         self._agent = Agent(
             model=model,
             tools=[read, grep, *more],
@@ -52,16 +67,21 @@ class StrandsThread:
             agent_id="a",
             callback_handler=None,
         )
+        self._agent.add_hook(ask_person, BeforeToolCallEvent)
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
         # It always streams.
-        return str(self._agent(prompt)).strip()
+        result = self._agent(prompt)
+        if result.stop_reason == "interrupt":
+            (interrupt,) = result.interrupts
+            result = self._agent([{"interruptResponse": {"interruptId": interrupt.id, "response": self.words}}])
+        return str(result).strip()
 
     def read_stored(self) -> Sequence[Part]:
         return [part for message in self._agent.messages for part in FORMAT.parts(message)]
 
     def again(self, adapter: ContextLifecycle) -> StrandsThread:
-        return StrandsThread(self._model, adapter, self._folder)
+        return StrandsThread(self._model, adapter, self._folder, *self._more)
 
     def fork(self) -> StrandsThread:
         # An agent has one session, so the fork has an agent of its own.
@@ -88,6 +108,11 @@ class TestChat(adapters.AdapterContract):
 
     def begin(self, url: str, adapter: ContextLifecycle) -> StrandsThread:
         return StrandsThread(self.model(url), adapter, self.folder / uuid4().hex)
+
+    def reject(self, url: str, adapter: ContextLifecycle, words: str) -> StrandsThread:
+        thread = StrandsThread(self.model(url), adapter, self.folder / uuid4().hex, drop)
+        thread.words = words
+        return thread
 
     def delegate(self, url: str, adapter: ContextLifecycle) -> StrandsThread:
         helper = Agent(
@@ -369,34 +394,3 @@ def test_media_count_by_an_estimate_also_where_they_are_guarded(kind: str) -> No
     for block in (medium, {"guardContent": medium}):
         (part,) = FORMAT.parts({"role": "user", "content": [block]})
         assert (part.text, part.extra_tokens) == ("", NON_TEXT_TOKENS)
-
-
-WORDS = "never drop the orders table"
-
-
-def test_what_a_person_said_to_an_interrupt_stays() -> None:
-    """A rejection's reason comes as the tool's result, and stays with its call whatever leaves."""
-
-    @tool
-    def drop(table: str) -> str:
-        """Drop a table."""
-        raise AssertionError(table)
-
-    def ask(event: BeforeToolCallEvent) -> None:
-        if event.tool_use["name"] == "drop":
-            said = event.interrupt("approval", reason="drop?")
-            event.cancel_tool = f"Not run. {said}"
-
-    drops = Reply(calls=(Call("drop", {"table": "orders"}, "d1"),))
-    reads = [Reply("I look.", calls=(Call("read", {"path": f"f{n}"}, f"r{n}"),)) for n in range(12)]
-    with ScriptedServer([drops, *reads, Reply("Done.")]) as server:
-        lifecycle = ContextLifecycle(4_000, annotate="infer")
-        model = OpenAIModel(client_args={"base_url": f"{server.url}/v1", "api_key": "k"}, model_id="gpt-x")
-        agent = Agent(model=model, tools=[read, drop], plugins=[lifecycle], callback_handler=None)
-        agent.add_hook(ask, BeforeToolCallEvent)
-        asked = agent("Clean up.")
-        (interrupt,) = asked.interrupts
-        agent([{"interruptResponse": {"interruptId": interrupt.id, "response": WORDS}}])
-    last = server.requests[-1].results
-    assert "r0" not in last
-    assert WORDS in last["d1"]
