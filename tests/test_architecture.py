@@ -27,6 +27,8 @@ FLOORS: dict[str, set[str]] = {
     "pages": {"words"},
     "words": set(),
     "refusals": set(),
+    "interrupts": set(),
+    "fast_json": {"interrupts"},
     "prices": {"core", "replacing"},
     "budgets": {"core"},
     "tuned": {"budgets", "core", "replacing"},
@@ -42,6 +44,8 @@ FLOORS: dict[str, set[str]] = {
     "inference": {"core", "tools", "formats", "words"},
     "strategies": {"core", "formats", "identifiers", "inference", "extensions", "tools", "words"},
     "lab": {
+        "fast_json",
+        "interrupts",
         "budgets",
         "caches",
         "rewrites",
@@ -113,6 +117,7 @@ FLOORS: dict[str, set[str]] = {
         "words",
     },
     "proxy": {
+        "fast_json",
         "budgets",
         "caches",
         "rewrites",
@@ -277,6 +282,11 @@ def test_a_part_imports_only_what_stands_below_it() -> None:
     assert not wrong
 
 
+def test_orjson_is_imported_where_interrupts_are_held() -> None:
+    where = {module_of(path) for path in sources() for _, name in imports(path) if name.partition(".")[0] == "orjson"}
+    assert where == {"wane.fast_json"}
+
+
 def test_wane_imports_nothing_of_the_research() -> None:
     """`wane_research` imports `wane`; the other way, nothing knows a name in it."""
     assert not [where for path in sources() for where, name in imports(path) if name.startswith("wane_research")]
@@ -363,8 +373,9 @@ def test_a_file_says_what_it_is_about() -> None:
     )
 
 
-def test_importing_the_package_loads_the_core_and_the_standard_library_alone() -> None:
-    code = "import sys; before = set(sys.modules); import wane; print(*sorted(set(sys.modules) - before))"
+def test_the_core_loads_the_standard_library_alone() -> None:
+    use = "from wane import ConfigError, Item"
+    code = f"import sys; before = set(sys.modules); {use}; print(*sorted(set(sys.modules) - before))"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],
         capture_output=True,

@@ -12,7 +12,8 @@
     conversation.append({"role": "user", "content": "Go."})
     request = conversation.request()      # runs a pass if one is due; request.messages is what to send
 
-Importing this package loads the core and the standard library, nothing else.
+Importing this package loads nothing else; a name is imported when it is first used. The core needs only the standard
+library.
 """
 
 from __future__ import annotations
@@ -20,44 +21,43 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from wane.core import (
-    DEFAULT_BUDGET,
-    DEFAULT_TOOL_CLASSES,
-    Added,
-    ContextWindow,
-    Counter,
-    Episode,
-    EpisodeType,
-    FitReport,
-    Item,
-    Kind,
-    Level,
-    Pinned,
-    Policy,
-    Room,
-    Step,
-    ToolClass,
-    Verdict,
-    chars,
-    parse_budget,
-)
-from wane.core.errors import (
-    ConfigError,
-    CorruptJournalError,
-    CounterError,
-    FormatError,
-    HistoryError,
-    JournalError,
-    JournalVersionError,
-    MissingExtraError,
-    SessionLockedError,
-    SessionNotFoundError,
-    UnknownEpisodeError,
-    WaneError,
-)
-
 if TYPE_CHECKING:
     from wane.conversation import Conversation
+    from wane.core import (
+        DEFAULT_BUDGET,
+        DEFAULT_TOOL_CLASSES,
+        Added,
+        ContextWindow,
+        Counter,
+        Episode,
+        EpisodeType,
+        FitReport,
+        Item,
+        Kind,
+        Level,
+        Pinned,
+        Policy,
+        Room,
+        Step,
+        ToolClass,
+        Verdict,
+        chars,
+        parse_budget,
+    )
+    from wane.core.errors import (
+        ConfigError,
+        CorruptJournalError,
+        CounterError,
+        FormatError,
+        HistoryError,
+        JournalError,
+        JournalVersionError,
+        MissingExtraError,
+        SessionLockedError,
+        SessionNotFoundError,
+        UnknownEpisodeError,
+        WaneError,
+    )
     from wane.planning import Plan, plan
 
 __version__ = "0.1.0"
@@ -101,13 +101,16 @@ __all__ = [
 ]
 
 
-# What needs the formats, for which a user of the core alone should not wait.
-_LATER: Final = {"Conversation": "wane.conversation", "Plan": "wane.planning", "plan": "wane.planning"}
+# Where the names are. The command imports this package before it can catch Ctrl-C, so nothing is imported here.
+_MODULES: Final = ("wane.core", "wane.core.errors", "wane.conversation", "wane.planning")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+    if name in __all__:
+        for module in map(import_module, _MODULES):
+            if hasattr(module, name):
+                globals()[name] = value = getattr(module, name)
+                return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

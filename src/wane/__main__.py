@@ -1,8 +1,17 @@
-"""Lets `python -m wane` do what `wane` does."""
+"""The `wane` command, and `python -m wane`. Whatever loads with it loads where Ctrl-C is caught."""
 
 import sys
 
-from wane.cli.main import main
+
+def main() -> int:
+    """Run the command line of this process; return the exit code."""
+    try:
+        from wane.cli.main import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        return 130  # the number of the shells
+
 
 if __name__ == "__main__":
     sys.exit(main())

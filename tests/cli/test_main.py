@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -13,7 +14,7 @@ import pytest
 
 import wane
 from tests.cli import sample
-from tests.cli.conftest import Run
+from tests.cli.conftest import Outcome, Run
 from tests.cli.snapshots import matches_snapshot
 from tests.marks import cross_quick
 from wane.agent.options import CHOOSE, AgentOptions
@@ -56,6 +57,19 @@ import os, sys, tempfile
 from wane.cli.main import main
 with tempfile.TemporaryDirectory() as directory:
     os.chdir(directory)
+sys.exit(main())
+"""
+
+# The command as its script starts it, with a Ctrl-C when a module is about to be imported.
+INTERRUPTED = """
+import signal, sys
+class Interrupter:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            signal.raise_signal(signal.SIGINT)
+module, sys.argv[1:] = sys.argv[1], sys.argv[2:]
+sys.meta_path.insert(0, Interrupter())
+from wane.__main__ import main
 sys.exit(main())
 """
 
@@ -132,6 +146,18 @@ class TestCommandLine:
             (["--no-wane", "--strategy", "compact"], "give --no-wane or --strategy compact, not both"),
             (["--output-format", "json"], "--output-format goes with -p/--print"),
             (["-p", "x", "--output-format", "xml"], "--output-format is 'xml'; it must be text, json or stream-json"),
+            (
+                ["report", "--days", "9999999999"],
+                "--days is '9999999999'; it must be a whole number of days, from 1 to",
+            ),
+            (["report", "--days", "999999"], "--days is '999999'; it must be a whole number of days, from 1 to 36500"),
+            (["report", "--days", "0"], "--days is '0'; it must be a whole number of days, from 1 to 36500"),
+            (["sessions", "prune", "--older-than", "999999w"], "--older-than is '999999w'; it must be at most 36500d"),
+            (["proxy", "log", "--since", "900000d"], "--since is '900000d'; it must be at most 36500d"),
+            (
+                ["proxy", "--upstream", "http://x", "--timeout", "1e300"],
+                "it must be a number of seconds above 0, at most",
+            ),
             (["-l", "\u0661"], "--cost-limit is '\u0661'; it must be a number"),
             (["-l", "much"], "--cost-limit is 'much'; it must be a number"),
             (["-p", "x", "--time-limit", "inf"], "the time limit is inf; it must be a number of minutes from 0.01"),
@@ -248,6 +274,16 @@ class TestEnding:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Interrupted()))
         assert main(["plan", "-"]) == 130
         assert capsys.readouterr() == ("", "")
+
+    @pytest.mark.parametrize("module", ["wane.core", "argparse", "wane.cli.command_registry"])
+    def test_ctrl_c_ends_quietly_while_modules_are_imported(self, spawn: Run, module: str) -> None:
+        assert spawn(module, "--version", code=INTERRUPTED) == Outcome(130, "", "")
+
+    def test_the_script_imports_nothing_before_it_can_catch_ctrl_c(self, spawn: Run) -> None:
+        project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        module = project["scripts"]["wane"].partition(":")[0]
+        done = spawn(code=f"import sys, {module}; print(*sys.modules)")
+        assert {name for name in done.out.split() if name.startswith("wane")} == {"wane", module}
 
     @pytest.mark.full
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")

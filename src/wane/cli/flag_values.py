@@ -20,6 +20,9 @@ NO_SHARE: Final = "none"
 ShareOrNone: TypeAlias = float | Literal["none"]
 """A share of the budget, or `NO_SHARE`."""
 
+_LONGEST: Final = 36_500
+"""Days of the longest span of time: a hundred years."""
+
 _AGE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*([smhdw])", re.IGNORECASE | re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _SIZE: Final = re.compile(r"(\d{1,12})\s*([kmg]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
@@ -31,7 +34,17 @@ def age(text: str) -> float:
     match = _AGE.fullmatch(text.strip())
     if match is None:
         raise ValueError("write a number with a unit, such as 30d, 12h or 2w")
-    return float(match[1]) * _SECONDS[match[2].lower()]
+    value = float(match[1]) * _SECONDS[match[2].lower()]
+    if value > _LONGEST * _SECONDS["d"]:
+        raise ValueError(f"it must be at most {_LONGEST}d")
+    return value
+
+
+def days(text: str) -> int:
+    """Return a number of days above 0."""
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _LONGEST):
+        raise ValueError(f"it must be a whole number of days, from 1 to {_LONGEST}")
+    return int(text)
 
 
 def age_or_never(text: str) -> float:
@@ -44,7 +57,8 @@ def age_or_never(text: str) -> float:
 
 def seconds(text: str) -> float:
     """Return a number of seconds above 0."""
-    return _number(text, lambda value: 0 < value < math.inf, "it must be a number of seconds above 0")
+    most = _LONGEST * _SECONDS["d"]
+    return _number(text, lambda value: 0 < value <= most, f"it must be a number of seconds above 0, at most {most}")
 
 
 def limit(text: str) -> float:

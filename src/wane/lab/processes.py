@@ -8,14 +8,14 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from wane.core.errors import WaneError
 from wane.extensions import blame_extensions
+from wane.interrupts import hold_interrupts
 
 _JobT = TypeVar("_JobT")
 _ResultT = TypeVar("_ResultT")
@@ -56,8 +56,8 @@ def run_in_processes(
     pool = ProcessPoolExecutor(min(workers, len(jobs)), context, initializer=_begin, initargs=(work,))
     processes: list[Any] = []
     try:
-        # A Ctrl-C in this block is raised at its end.
-        with _hold_interrupts():
+        # In the middle of a fork, Python would only print Ctrl-C; a new process would get it before it ignores it.
+        with hold_interrupts():
             running = {pool.submit(_do, job): job for job in jobs}
             processes += [process for process in multiprocessing.active_children() if process not in others]
         for future in as_completed(running):
@@ -72,22 +72,6 @@ def run_in_processes(
         for process in processes:
             process.kill()
         pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _hold_interrupts() -> Iterator[None]:
-    """Hold back Ctrl-C while processes are started; the new processes never get it.
-
-    In the middle of a fork, Python would only print it; in a new process it would arrive before it is ignored there.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin(work: Callable[[Any], Any]) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Final
 
-import orjson
+from wane.fast_json import orjson
 
 # orjson reads integers of more than 64 bits as floats, which would change what a client sends.
 _LONG_NUMBER: Final = re.compile(rb"[:,\[]\s*-?\d{19}")

@@ -331,7 +331,12 @@ class ReportOptions:
     sessions: _AnySessions = ()
     days: Annotated[
         int | None,
-        Flag("--days", "Number of days, today included. The default is 30, or all days of the sessions named.", "N"),
+        Flag(
+            "--days",
+            "Number of days, today included. The default is 30, or all days of the sessions named.",
+            "N",
+            read=flag_values.days,
+        ),
     ] = None
     output: Annotated[
         str | None, Flag("--output", "Write the page to FILE; the default is a private temporary file.", "FILE")

@@ -54,8 +54,6 @@ _UNKNOWN: Final = "not known"
 
 def run_report(options: ReportOptions) -> int:
     days = options.days if options.days is not None or options.sessions else _DAYS
-    if days is not None and days < 1:
-        raise UsageError(f"--days is {days}; it must be at least 1")
     if options.redact and options.as_json:
         raise UsageError("--redact is for the page: give --output with it, not --json")
     check_report(options.output)

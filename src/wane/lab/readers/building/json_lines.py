@@ -9,11 +9,11 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
 
 from wane.core.errors import FormatError, MissingExtraError
+from wane.fast_json import fast_loads as orjson_loads
 from wane.lab.names import MAX_UNPACKED
 from wane.lab.recorded_session import ModelCall, Problem
 
@@ -23,11 +23,7 @@ LONGEST_LINE: Final = 128 * 1024 * 1024
 NAMED_EACH: Final = 20
 """How many problems of a kind are named line by line; the rest are only counted."""
 
-fast_loads: Callable[[bytes], Any] = json.loads
-with suppress(ImportError):  # without the extra `lab`
-    from orjson import loads
-
-    fast_loads = loads
+fast_loads: Callable[[bytes], Any] = orjson_loads or json.loads
 
 LOOKED_AT: Final = 30
 """Number of lines at the beginning of a file that tell its format."""

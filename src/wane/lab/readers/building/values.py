@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from wane.fast_json import fast_dumps
 from wane.formats.fields import raw_text
 from wane.journal.titles import HEADING_MARKS
 from wane.lab.recorded_session import CallUsage
@@ -19,12 +20,6 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
 """Types of values whose text in JSON is the same for all encoders: not so a number with a fraction."""
-
-_fast_dumps: Callable[[object], bytes] | None = None
-with suppress(ImportError):  # without the extra `lab`
-    from orjson import dumps
-
-    _fast_dumps = dumps
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -62,9 +57,9 @@ def write_arguments(arguments: object) -> str:
         FormatError: if they are nested too deeply.
     """
     # Most are an object of a few texts. Of these orjson makes the same text in a quarter of the time.
-    if _fast_dumps is not None and type(arguments) is dict and _PLAIN.issuperset(map(type, arguments.values())):
+    if fast_dumps is not None and type(arguments) is dict and _PLAIN.issuperset(map(type, arguments.values())):
         with suppress(TypeError, UnicodeDecodeError):  # half a surrogate pair, or a number of too many digits
-            return _fast_dumps(arguments).decode()
+            return fast_dumps(arguments).decode()
     return raw_text(arguments)
 
 
