@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
-from wane.core import DEFAULT_BUDGET, Room
+from wane.core import DEFAULT_BUDGET, Room, parse_budget
+from wane.core.errors import ConfigError
 
 AUTO: Final = "auto"
 """What a user writes for it."""
@@ -50,6 +52,24 @@ class TunedBudget:
 def is_auto(budget: object) -> bool:
     """Whether a user wrote `auto` for a budget."""
     return isinstance(budget, str) and budget.strip().lower() == AUTO
+
+
+def parse_budget_or_auto(budget: str | int, *, window: int | None = None) -> int | None:
+    """Return the tokens of a budget that a user writes, see `parse_budget`; None for `auto`.
+
+    Raises:
+        ConfigError: as `parse_budget` does.
+    """
+    if is_auto(budget):
+        return None
+    try:
+        return parse_budget(budget, window=window)
+    except ConfigError as error:
+        # A word; text with a digit is a number of tokens that is wrong.
+        if isinstance(budget, str) and not any(map(str.isdigit, budget)):
+            hint = "; did you mean auto?" if get_close_matches(budget.lower(), [AUTO]) else ", or auto"
+            raise ConfigError(f"{error}{hint}") from None
+        raise
 
 
 def choose_budget(

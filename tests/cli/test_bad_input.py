@@ -16,7 +16,7 @@ CALLS = '{"role": "assistant", "tool_calls": %s}'
 BODY = '{"function": {"name": "x", "arguments": ""}}'
 
 CONTENTS = {
-    "empty": (b"", "it is empty. Expected a session of Claude Code"),
+    "empty": (b"", "it is empty\n"),
     "blank": (b" \n\t\n", "is empty"),
     "not JSON": (b"hello", "is not JSON: 'hello' was not expected at line 1, column 1"),
     "cut short": (b'[{"role": "user",\n "content": "h', "is not JSON: it breaks off at line 2, column 13"),
@@ -37,8 +37,8 @@ CONTENTS = {
     ),
     "a table of numbers": (b"1,2\n3,4\n", "is not JSON: ',2' was not expected at line 1, column 2"),
     "commas": (b",,,", "is not JSON: ',,,' was not expected at line 1, column 1"),
-    "a number": (b"7", "it is JSON, but of no known format: a number. Expected"),
-    "an object": (b'{"a": 1}', "of no known format: an object with the keys 'a'. Expected a session of Claude Code"),
+    "a number": (b"7", "it is JSON, but of no known format: a number; --format list names the formats that Wane reads"),
+    "an object": (b'{"a": 1}', "of no known format: an object with the keys 'a'; --format list names the formats"),
     "lines of Claude Code without their messages": (
         b'{"parentUuid": null, "uuid": "u1", "sessionId": "s1", "type": "note", "note": "x"}\n',
         "'note'. Its keys come closest to Claude Code or Qwen Code, but no message in it reads as one of that format",
@@ -78,10 +78,14 @@ OPTIONS = {
     "a budget in digits of another script": (["--budget", "\u0669\u0660k"], "is not understood; write tokens"),
     "a share in digits of another script": (["--low-water", "\u0661"], "it must be a share above 0 and at most 1"),
     "a way to annotate that is unknown": (["--annotate", "never"], "--annotate is 'never'; it must be "),
-    "a budget below zero": (["--budget", "-5"], "budget '-5' is not understood"),
+    "a budget below zero": (["--budget", "-5"], "budget is -5; it must be at least 1 token"),
     "a budget of thousands of digits": (["--budget", "9" * 5_000], "budget '9999"),
     "a budget above all windows": (["--budget", "1" + "0" * 20], "it must be at most 1,000,000,000,000,000 tokens"),
-    "a budget in words": (["--budget", "much"], "budget 'much' is not understood; write tokens (80000, 80k)"),
+    "a budget in words": (
+        ["--budget", "much"],
+        "budget 'much' is not understood; write tokens (80000, 80k) or a share (50%) of a known window, or auto",
+    ),
+    "a budget that is almost auto": (["--budget", "auot"], "of a known window; did you mean auto?"),
     "a budget above the window": (["--budget", "150%"], "budget '150%' is more than the whole window"),
     "a window of zero": (["--budget", "50%", "--window", "0"], "--window is '0'; it must be"),
     "a policy that is unknown": (["--policy", "best"], "--policy is 'best'; it must be "),
@@ -97,7 +101,7 @@ OPTIONS = {
         "--description-share is '2'; it must be a share from 0 to 1, or none for no limit",
     ),
     "a counter that is unknown": (["--counter", "words"], "counter 'words' is unknown; known: chars, tiktoken"),
-    "a format that is unknown": (["--format", "xml"], "--format is 'xml'; it must be "),
+    "a format that is unknown": (["--format", "list"], "--format is 'list'; it must be auto, claude-code"),
     "a tool class without a class": (["--tool-class", "read"], "--tool-class is 'read'; write NAME=CLASS"),
     "a tool class without a tool": (["--tool-class", "=bulk"], "--tool-class is '=bulk'; write"),
     "two classes for one tool": (

@@ -285,6 +285,16 @@ class TestReplay:
         assert "Budget 80,000 tokens, prices " in text
         assert "Budget auto: 126,000 tokens, 2.5 times the 50,103 that never leave." in text
 
+    def test_a_budget_may_be_a_share_of_the_models_window(self, run: Run, chat: Path, tmp_path: Path) -> None:
+        priced = ("--price", "anthropic:claude-sonnet-4-5", "--strategy", "cwl")  # a window of 200,000 tokens
+        assert run_replay(run, chat, "--budget", "20%", *priced)["budget"] == 40_000
+        assert "Budget 40,000 tokens, prices " in flat(run("replay", chat, "--budget", "20%", *priced).out)
+        assert "into 40,000 tokens" in run("view", chat, "--budget", "20%", "--output", tmp_path / "v.html").err
+        swept = json.loads(run("sweep", chat, "--budgets", "1%..2%", "--steps", "2", *priced, "--json").out)
+        assert {point["budget"] for point in swept["points"]} >= {2_000, 4_000}
+        for command in ("sweep", "tune"):
+            assert "budget '150%' is more than the whole window" in run(command, chat, "--budgets", "5%,150%").err
+
     def test_the_report(self, run: Run, chat: Path, tmp_path: Path) -> None:
         page = tmp_path / "out.html"
         done = run("replay", chat, "--strategy", "cwl", "--budget", "2k", "--report", page)

@@ -17,9 +17,9 @@ from wane.agent.approval.permission_rules import Rule
 from wane.agent.options import AgentOptions, PolicyName, SandboxMode
 from wane.agent.search_path import holds_home
 from wane.agent.secrets import read_of_project
-from wane.budgets import is_auto
+from wane.budgets import parse_budget_or_auto
 from wane.conversation.context import SETTING_NAMES, ContextSettings
-from wane.core import DEFAULT_BUDGET, Policy, parse_budget
+from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.strategies.registry import check_live
 from wane.tuned import settings_folder
@@ -238,10 +238,8 @@ def _flag(value: object) -> bool:
 def _budget(value: object) -> str | int:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise ConfigError('it must be tokens (80000, "80k"), a share of the window ("50%") or "auto"')
-    if is_auto(value):
-        return value
     # The model's window is not known yet. With any window, a malformed budget fails here, where the file is known.
-    parse_budget(value, window=1_000_000)
+    parse_budget_or_auto(value, window=1_000_000)
     return value
 
 

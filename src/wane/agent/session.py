@@ -29,9 +29,9 @@ from wane.agent.rewind import FileHistory, changed_files, fork_of, note_on_left,
 from wane.agent.tools.toolset import coding_tools
 from wane.agent.turn_events import OnEvent, Outcome, SessionEvent, Spent, TurnResult, Waiting, Warned
 from wane.agent.user_turns import UserTurn, turns_of
-from wane.budgets import AutoBudget, choose_budget, is_auto
+from wane.budgets import AutoBudget, choose_budget, is_auto, parse_budget_or_auto
 from wane.conversation.events import BudgetChosen, Event, ThrashingBegan, UsageObserved
-from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget, parse_budget
+from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget
 from wane.core.errors import ConfigError, JournalError
 from wane.formats.pydantic_ai import encodable
 from wane.journal import FORK_NOTE, NoteRecord
@@ -298,8 +298,9 @@ class AgentSession:
 
     def _budget_of(self, budget: str | int, window: int | None, model: Model) -> int:
         """Return the tokens of a budget as a user writes it."""
-        if not is_auto(budget):
-            return parse_budget(budget, window=window)
+        tokens = parse_budget_or_auto(budget, window=window)
+        if tokens is not None:
+            return tokens
         self.auto_budget = choose_budget(
             window=window,
             step=price_step(name_of(self.settings, model)),

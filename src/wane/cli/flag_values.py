@@ -7,12 +7,15 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, Literal, TypeAlias
 
-from wane.budgets import is_auto
+from wane.budgets import parse_budget_or_auto
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
 
 AUTO_BUDGET: Final = 0
 """Stands for the budget `auto`, which is chosen by session."""
+
+_ANY_WINDOW: Final = 1_000_000
+"""Tokens of a window of which any valid percentage is a valid budget."""
 
 NO_SHARE: Final = "none"
 """Stands for no share of the budget: no limit, or never."""
@@ -83,9 +86,12 @@ def window(text: str) -> int:
         raise ValueError("it must be the tokens of the model's window, such as 200000 or 200k") from None
 
 
-def budget_or_auto(text: str) -> int:
-    """Return the tokens of a budget; `AUTO_BUDGET` for `auto`."""
-    return AUTO_BUDGET if is_auto(text) else parse_budget(text)
+def session_budget(text: str) -> int | str:
+    """Return the tokens of a budget; `AUTO_BUDGET` for `auto`; a percentage as it is, for each session has a window."""
+    tokens = parse_budget_or_auto(text, window=_ANY_WINDOW)
+    if text.strip().endswith("%"):
+        return text.strip()
+    return AUTO_BUDGET if tokens is None else tokens
 
 
 def count(text: str) -> int:

@@ -52,7 +52,7 @@ FormatName: TypeAlias = Annotated[
     str,
     Flag(
         "--format",
-        "Format of the input. The default is auto: Wane recognises it.",
+        "Format of the input; list names all. The default is auto: Wane recognises it.",
         "FORMAT",
         read=read_by("wane.lab.readers.reading:check_format"),
     ),

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypedDict, Unpack
 
-from wane.budgets import TunedBudget, choose_budget, is_auto
-from wane.core import Counter, EpisodeType, Policy, ToolClass, chars, parse_budget, parse_window
+from wane.budgets import TunedBudget, choose_budget, parse_budget_or_auto
+from wane.core import Counter, EpisodeType, Policy, ToolClass, chars, parse_window
 from wane.core.errors import ConfigError
 from wane.counters import get_counter
 from wane.journal.records import ConfigRecord
@@ -126,12 +126,12 @@ class ContextSettings(StrategySettings):
         if budget is not None:
             window = values.get("window", settings.window if settings else None)
             window = None if window is None else parse_window(window)
-            values["auto"] = is_auto(budget)
-            if values["auto"]:
+            tokens = parse_budget_or_auto(budget, window=window)
+            values["auto"] = tokens is None
+            if tokens is None:
                 tuned = values.get("tuned", settings.tuned if settings else None)
-                values["budget"] = choose_budget(window=window, tuned=tuned).tokens
-            else:
-                values["budget"] = parse_budget(budget, window=window)
+                tokens = choose_budget(window=window, tuned=tuned).tokens
+            values["budget"] = tokens
         return replace(cls() if settings is None else settings, **values)
 
     @property

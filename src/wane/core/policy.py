@@ -134,7 +134,7 @@ class Policy:
 
 
 # More digits than any budget needs: Python refuses to read numbers of thousands of digits.
-_BUDGET: Final = re.compile(r"(\d{1,30})(?:\.(\d{1,30}))?\s*([kKmM%]?)", re.ASCII)
+_BUDGET: Final = re.compile(r"(-?(?:\d{1,3}(?:[,_]\d{3}){1,9}|\d{1,30}))(?:\.(\d{1,30}))?\s*([kKmM%]?)", re.ASCII)
 _UNIT: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 # A smaller number without a unit must be a slip: no agent can work in so few tokens.
 _LEAST_BARE: Final = 1_000
@@ -144,7 +144,7 @@ def parse_budget(text: str | int, *, window: int | None = None, exact: bool = Fa
     """Return a budget in tokens from what a user writes.
 
     Args:
-        text: `80000`, `80k`, `1.5m`, or a percentage of the model's window such as `50%`; or a number of tokens.
+        text: `80000`, `80,000`, `80k`, `1.5m`, or a percentage of the model's window such as `50%`; or a number.
         window: the model's context window in tokens, needed for a percentage.
         exact: whether to accept a number without a unit, however small.
 
@@ -158,9 +158,9 @@ def parse_budget(text: str | int, *, window: int | None = None, exact: bool = Fa
     match = _BUDGET.fullmatch(text.strip())
     if not match:
         raise ConfigError(
-            f"budget {_quote(text)} is not understood; write tokens (80000, 80k), or a share (50%) of a known window"
+            f"budget {_quote(text)} is not understood; write tokens (80000, 80k) or a share (50%) of a known window"
         )
-    digits, fraction, unit = match[1], match[2] or "", match[3].lower()
+    digits, fraction, unit = re.sub("[,_]", "", match[1]), match[2] or "", match[3].lower()
     # The value is number / scale, in whole numbers, so that reading does not change a budget.
     number = int(digits + fraction)
     scale = 10 ** len(fraction)

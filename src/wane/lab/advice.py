@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import median_high
 
 from wane.budgets import AutoBudget, TunedBudget, choose_budget
+from wane.core import parse_budget
 from wane.lab.replaying.studying import Studied
 from wane.lab.tight_sessions import last_room
 from wane.strategies.strategy import StrategySettings
@@ -43,6 +44,25 @@ def kept_budgets(studied: Sequence[Studied], budgets: Iterable[int]) -> list[int
 def with_advised_budgets(studied: Sequence[Studied], tuned: TunedBudget | None = None) -> list[Studied]:
     """Return the sessions, each with the budget that is advised for it, unless it has one of its own."""
     return [replace(prepared, budget=prepared.budget or advised_budget(prepared, tuned).tokens) for prepared in studied]
+
+
+def with_window_shares(studied: Sequence[Studied], share: str) -> list[Studied]:
+    """Return the sessions, each with a percentage of its model's window, unless it has a budget of its own.
+
+    Raises:
+        ConfigError: if a window is not known.
+    """
+    shared = []
+    for prepared in studied:
+        window = prepared.under(StrategySettings()).window
+        shared.append(replace(prepared, budget=prepared.budget or parse_budget(share, window=window)))
+    return shared
+
+
+def common_window(studied: Iterable[Studied]) -> int | None:
+    """Return the tokens of the window that the models of all sessions have; None if they differ, or one is unknown."""
+    windows = {prepared.under(StrategySettings()).window for prepared in studied}
+    return windows.pop() if len(windows) == 1 else None
 
 
 def recorded_budgets(studied: Iterable[Studied]) -> list[int]:

@@ -159,12 +159,13 @@ def sweep(
     return Sweep(tuple(order), tuple(names), tuple(studied), tuple(points), baseline, baselines_of(studied, unevicted))
 
 
-def parse_budgets(text: str, steps: int | None = None) -> tuple[int, ...]:
+def parse_budgets(text: str, steps: int | None = None, *, window: int | None = None) -> tuple[int, ...]:
     """Return the budgets in a text, ascending.
 
     Args:
         text: a range such as `30k..150k`, or a list such as `50k,80k,120k`.
         steps: number of budgets in a range, its ends included; STEPS if None.
+        window: tokens of which a percentage is a share; None if the window is not known, or not one.
 
     Raises:
         ConfigError: for text in another form, a budget that is named twice, a range that does not ascend, or an
@@ -174,14 +175,14 @@ def parse_budgets(text: str, steps: int | None = None) -> tuple[int, ...]:
     if not ends:
         if steps is not None:
             raise ConfigError(f"a number of steps needs a range such as 30k..150k, not {text!r}")
-        budgets = [parse_budget(word) for word in text.split(",") if word.strip()]
+        budgets = [parse_budget(word, window=window) for word in text.split(",") if word.strip()]
         if not budgets:
             raise ConfigError("no budget is named; write a range, 30k..150k, or a list, 50k,80k,120k")
         for budget in budgets:
             if budgets.count(budget) > 1:
                 raise ConfigError(f"{text!r} names the budget {budget:,} twice; name each budget once")
         return tuple(sorted(budgets))
-    low, high = parse_budget(ends[1]), parse_budget(ends[2])
+    low, high = (parse_budget(end, window=window) for end in ends.groups())
     count = STEPS if steps is None else steps
     if not 2 <= count <= MOST_STEPS:
         raise ConfigError(f"the number of steps is {count}; it must be from 2 to {MOST_STEPS}")

@@ -36,13 +36,13 @@ TokenBudget: TypeAlias = Annotated[
     int, Flag("--budget", "Tokens that the view may hold. The default is 80k.", "TOKENS", read=parse_budget)
 ]
 _ReplayBudget: TypeAlias = Annotated[
-    int,
+    int | str,
     Flag(
         "--budget",
-        "Tokens that the view may hold. The default is 80k; auto goes by what never leaves a session and by its "
-        "model's window.",
+        "Tokens that the view may hold. The default is 80k; 50% is a share of the model's window; auto goes by what "
+        "never leaves a session and by that window.",
         "TOKENS",
-        read=flag_values.budget_or_auto,
+        read=flag_values.session_budget,
     ),
 ]
 _AgentBudget: TypeAlias = Annotated[
@@ -178,7 +178,7 @@ class ViewOptions:
 class ReplayOptions:
     """Replay recorded sessions under every strategy: what each would have cost and lost.
 
-    It reads sessions of Claude Code, Codex, Gemini CLI, OpenCode and other agents (--format names all formats), of
+    It reads sessions of Claude Code, Codex, Gemini CLI, OpenCode and other agents (--format list names all formats), of
     Wane and its proxy; ATIF trajectories; and messages of OpenAI, Anthropic, Gemini or Pydantic AI. wane sessions
     --all lists the sessions on this machine. It needs no key and no network, and changes nothing. The agent's
     recorded output stays the same: a replay can say what the agent used and would have missed, but not what it
@@ -201,13 +201,13 @@ class ReplayOptions:
     sessions: Sessions = ()
     strategy: _Strategies = "all"
     budget: Annotated[
-        int | None,
+        int | str | None,
         Flag(
             "--budget",
             "Tokens that the view may hold. The default is the budget that Wane worked with in a recorded session, or "
-            "80k; auto goes by what never leaves a session and by its model's window.",
+            "80k; 50% is a share of the model's window; auto goes by what never leaves a session and by that window.",
             "TOKENS",
-            read=flag_values.budget_or_auto,
+            read=flag_values.session_budget,
         ),
     ] = None
     agent_budget: _AgentBudget = None

@@ -8,14 +8,13 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from wane.budgets import is_auto
+from wane.budgets import AUTO, parse_budget_or_auto
 from wane.cli import failure
 from wane.cli.flag_values import by_tool
 from wane.cli.lab.arguments import Messages, read_one, usable_counter
 from wane.cli.shared_flags import DEFAULT_WINDOW
 from wane.cli.terminal.text import count_noun, plain_console, printable, say
 from wane.cli.top_commands import PlanOptions
-from wane.core import parse_budget
 from wane.lab.readers import shown_path
 from wane.planning import Plan, plan, plan_items
 from wane.tuned import usable_tuned
@@ -29,17 +28,18 @@ _ROWS: Final = 40
 
 def run_plan(options: PlanOptions) -> int:
     # Check the options before a file that may be long is read.
-    auto, window = is_auto(options.budget), options.window
+    window = options.window
     if window is None and options.budget.strip().endswith("%"):
         window = DEFAULT_WINDOW
+    budget = parse_budget_or_auto(options.budget, window=window)
     settings: dict[str, Any] = {
-        "budget": options.budget if auto else parse_budget(options.budget, window=window),
+        "budget": AUTO if budget is None else budget,
         "window": window,
         "policy": options.policy_settings.applied_to(options.policy),
         "tool_classes": by_tool(options.tool_classes),
         "annotate": options.annotate,
         "tasks": options.tasks,
-        "tuned": usable_tuned(os.environ, say) if auto else None,
+        "tuned": usable_tuned(os.environ, say) if budget is None else None,
     }
     counter = usable_counter(options.counter)
     source = read_one(options.file, options.format, options.max_unpacked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from statistics import median_high
 from typing import Any, Final
 
 from wane.budgets import AutoBudget
@@ -19,7 +20,15 @@ from wane.cli.terminal import picture
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import count_noun, plain_console, printable, say
 from wane.core import DEFAULT_BUDGET, Policy
-from wane.lab.advice import advised_for_all, recorded_budgets, with_advised_budgets, with_recorded_budgets
+from wane.core.policy import MAX_BUDGET
+from wane.lab.advice import (
+    advised_for_all,
+    common_window,
+    recorded_budgets,
+    with_advised_budgets,
+    with_recorded_budgets,
+    with_window_shares,
+)
 from wane.lab.columns import Column, Unit, columns_of, notes
 from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
@@ -49,8 +58,7 @@ def run_replay(options: ReplayOptions) -> int:
         policy = replace(policy, index_share=options.index_share)
     if options.min_room is not None:
         policy = replace(policy, min_room=options.min_room)
-    auto = options.budget == AUTO_BUDGET
-    budget = options.budget or DEFAULT_BUDGET
+    budget = DEFAULT_BUDGET if isinstance(options.budget, str) else options.budget or DEFAULT_BUDGET
     settings = StrategySettings(budget=budget, low_water=options.low_water, policy=policy)
     if options.redact and options.report is None:
         raise UsageError("--redact is for the page of --report: give both")
@@ -62,7 +70,10 @@ def run_replay(options: ReplayOptions) -> int:
         advised = advised_for_all(studied, tuned)
         if options.budget is None:
             studied = with_recorded_budgets(studied)
-        elif auto:
+        elif isinstance(options.budget, str):
+            studied = with_window_shares(studied, options.budget)
+            settings = replace(settings, budget=median_high(prepared.budget or budget for prepared in studied))
+        elif options.budget == AUTO_BUDGET:
             studied = with_advised_budgets(studied, tuned)
             settings = replace(settings, budget=advised.tokens)
         progress, trace = bar.stage("Replaying"), options.report is not None
@@ -190,13 +201,15 @@ _SWEPT: Final = "30k..150k"
 
 def run_sweep(options: SweepOptions) -> int:
     names = parse_strategies(options.strategy)
-    budgets = parse_budgets(options.budgets or _SWEPT, options.steps)
+    swept = options.budgets or _SWEPT
+    parse_budgets(swept, options.steps, window=MAX_BUDGET)  # refused before files that may be long are read
     check_report(options.report)
     settings = StrategySettings(low_water=options.low_water)
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, settings, bar)
         progress = bar.stage("Replaying")
         recorded = recorded_budgets(setup.studied) if options.budgets is None else []
+        budgets = parse_budgets(swept, options.steps, window=common_window(setup.studied))
         budgets = tuple(sorted({*budgets, *recorded}))
         result = sweep(setup.studied, names, budgets, settings, setup.engine, progress)
     if options.as_json:

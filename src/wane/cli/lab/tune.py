@@ -19,7 +19,8 @@ from wane.cli.shared_flags import PolicyOptions
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import count_noun, plain_console, printable
-from wane.lab.advice import advised_for_all, kept_budgets, recorded_budgets
+from wane.core.policy import MAX_BUDGET
+from wane.lab.advice import advised_for_all, common_window, kept_budgets, recorded_budgets
 from wane.lab.names import JOURNAL
 from wane.lab.sweep import parse_budgets
 from wane.lab.tight_sessions import tight_lines
@@ -40,13 +41,15 @@ def run_tune(options: TuneOptions) -> int:
     check_report(options.report)
     alone = options.budgets is not None and is_auto(options.budgets)
     budgets: Sequence[int] = ()
-    if options.budgets is not None and not alone:
-        budgets = parse_budgets(options.budgets, options.steps)
+    if tried := None if alone else options.budgets:
+        parse_budgets(tried, options.steps, window=MAX_BUDGET)  # refused before files that may be long are read
     with Bar() as bar:
         settings = StrategySettings()
         setup = prepare(options.sessions, options.lab, settings, bar)
         progress, advised = bar.stage("Trying"), None
-        if not budgets:
+        if tried:
+            budgets = parse_budgets(tried, options.steps, window=common_window(setup.studied))
+        else:
             advised = advised_for_all(setup.studied)
             budgets = () if alone else [*kept_budgets(setup.studied, BUDGETS), *recorded_budgets(setup.studied)]
         result = tune(setup.studied, settings, setup.engine, budgets, progress, advised)

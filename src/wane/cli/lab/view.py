@@ -21,7 +21,7 @@ from wane.cli.terminal.text import count_noun, printable, say
 from wane.core.errors import JournalError
 from wane.journal import read
 from wane.journal.records import UNKNOWN_PARENT
-from wane.lab.advice import advised_budget, with_advised_budgets
+from wane.lab.advice import advised_budget, with_advised_budgets, with_window_shares
 from wane.lab.readers import gather
 from wane.lab.replaying.spent import account_of, account_of_calls
 from wane.lab.replaying.strategy_replay import Pricing
@@ -48,7 +48,9 @@ def run_view(options: ViewOptions) -> int:
     studied = with_agent_budget(studied, options.agent_budget)
     tuned = usable_tuned(os.environ, say)
     advised = advised_budget(studied[0], tuned)
-    if options.budget == AUTO_BUDGET:
+    if isinstance(options.budget, str):
+        studied = with_window_shares(studied, options.budget)
+    elif options.budget == AUTO_BUDGET:
         studied = with_advised_budgets(studied, tuned)
     materials = [prepared.subject.material for prepared in studied]
     recorded_budget: int | None = None
@@ -63,7 +65,9 @@ def run_view(options: ViewOptions) -> int:
     if unpaid:
         facts.append(("Model", unpaid))
     facts.append(("Budget auto", f"{advised.tokens:,} tokens, {advised.reason}"))
-    simulated = simulate_sessions(studied, options.budget or advised.tokens)
+    # A share of the window, and the advised budget, are the sessions' own.
+    budget = advised.tokens if isinstance(options.budget, str) else options.budget or advised.tokens
+    simulated = simulate_sessions(studied, budget)
     write_view(page, materials, simulated=simulated, budget=recorded_budget, facts=facts, contents=not options.redact)
     if simulated:
         headline = headline_of(materials[0], simulated[0])

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from wane.budgets import choose_budget, is_auto
+from wane.budgets import choose_budget, parse_budget_or_auto
 from wane.cli.failure import UsageError, need_proxy
 from wane.cli.flag_values import NO_SHARE, by_tool
 from wane.cli.lab.lab_commands import PRICE
@@ -173,12 +173,11 @@ def context_settings(options: ContextOptions) -> ContextSettings:
     if window is None and options.budget.strip().endswith("%"):
         window = DEFAULT_WINDOW
     values["window"] = window
-    values["auto"] = is_auto(options.budget)
+    values["budget"] = parse_budget_or_auto(options.budget, window=window)
+    values["auto"] = values["budget"] is None
     if values["auto"]:
         values["tuned"] = usable_tuned(os.environ, say)
         values["budget"] = choose_budget(window=window, tuned=values["tuned"]).tokens
-    else:
-        values["budget"] = parse_budget(options.budget, window=window)
     values["policy"] = options.policy_settings.applied_to(options.policy)
     values["tool_classes"] = by_tool(options.tool_classes) or None
     values = {name: value for name, value in values.items() if value is not None}

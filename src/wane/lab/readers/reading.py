@@ -88,8 +88,8 @@ class DocumentReader(Protocol):
 
 
 def briefly(error: Exception) -> str:
-    """Return why a file cannot be read, without the list of readable formats."""
-    return str(error).partition(f". {_EXPECTED}")[0]
+    """Return why a file cannot be read, without what to do about it."""
+    return str(error).removesuffix(f"; {_FORMATS_HINT}")
 
 
 def read_file(
@@ -145,7 +145,7 @@ def check_format(name: str) -> str:
     """Return the name of a format, if that is known, or `auto`; for the command line.
 
     Raises:
-        ValueError: if it is unknown.
+        ValueError: if it is unknown, such as `list`; it names those that are known.
     """
     names = ("auto", *reader_names())
     if name not in names:
@@ -229,10 +229,7 @@ def _read_any(path: Path) -> list[RecordedSession]:
                 return reader.read(path)
         refuse_unread(beginning)
     problems = Problems()
-    try:
-        numbered = json_values(path, problems)
-    except FormatError as error:
-        raise FormatError(f"{error}. {_expected_formats()}") from None
+    numbered = json_values(path, problems)
     values = [value for _, value in numbered]
     document = values[0] if len(values) == 1 else values
     listed = document if isinstance(document, list) else values
@@ -251,8 +248,7 @@ def _read_any(path: Path) -> list[RecordedSession]:
     what = f"it is JSON, but of no known format: {shape(document)}"
     if closest := closest_formats(listed[:LOOKED_AT]):
         what += f". Its keys come closest to {one_of(closest)}, but no message in it reads as one of that format"
-        raise FormatError(f"{what}. {_EXPECTED} one of the formats that --format takes")
-    raise FormatError(f"{what}. {_expected_formats()}")
+    raise FormatError(f"{what}; {_FORMATS_HINT}")
 
 
 def _is_by_lines(path: Path) -> bool:
@@ -265,13 +261,4 @@ def _is_by_lines(path: Path) -> bool:
         return False
 
 
-_EXPECTED: Final = "Expected a session of"
-
-
-def _expected_formats() -> str:
-    agents = [reader.TITLE for reader in session_readers() if reader.NAME not in ("atif", "pydantic_ai")]
-    return (
-        f"{_EXPECTED} {', '.join(agents[:-1])} or {agents[-1]}, messages of OpenAI chat, Anthropic, OpenAI Responses, "
-        "Gemini or Pydantic AI, a request body with them, or an ATIF trajectory. To force a format, name it: "
-        f"{', '.join(reader_names())}"
-    )
+_FORMATS_HINT: Final = "--format list names the formats that Wane reads"
