@@ -1,8 +1,10 @@
-"""Processor time of two checkouts' proxies. Run with `python benchmarks/proxy/against.py OTHER [ROW...]`.
+"""Processor time of two checkouts' proxies. Run with `python benchmarks/proxy/against.py [--calls] OTHER [ROW...]`.
 
 OTHER is a second checkout of the repository, such as `git worktree add ../other COMMIT` makes. Both proxies run the
 same interpreter and get the same requests in turn, so a busy machine slows both alike. What a request takes is the
-processor time of its proxy, threads included, until the next one: also what is done after the reply.
+processor time of its proxy, threads included, until the next one: also what is done after the reply. On a busy machine
+the ratios differ by a tenth from run to run; with --calls, the calls of functions are counted instead, in the rows of
+one request.
 
 Rows:
   managed   a known session that stays within its budget, 595 kB
@@ -21,11 +23,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,19 +74,26 @@ KNOWN = {
 
 
 @contextmanager
-def both(other: Path, *options: str) -> Iterator[list[Parties]]:
-    """Run the proxy of the other checkout, and that of this one."""
+def both(other: Path, *options: str, counts: Sequence[Path] = ()) -> Iterator[list[Parties]]:
+    """Run the proxy of the other checkout, and that of this one; with files for the counts, by `counted.py`."""
     with ExitStack() as stack:
         pairs = []
-        for checkout in (other, ROOT):
+        for number, checkout in enumerate((other, ROOT)):
             sources = os.pathsep.join(str(checkout / part) for part in ("src", "research/src"))
-            pairs.append(stack.enter_context(parties(*options, sources=sources)))
+            program = ("counted.py", str(counts[number])) if counts else ("-m", "wane.cli.main")
+            pairs.append(stack.enter_context(parties(*options, program=program, sources=sources)))
         yield pairs
 
 
 def processor_time(pid: int) -> float:
     """Return the processor time of a process in seconds, threads included."""
     return time.clock_gettime((~pid << 3) | 2)  # as `clock_getcpuclockid` of the C library
+
+
+def begin_count(pid: int, number: int) -> None:
+    """Let a proxy that counts begin to, at the first request that counts."""
+    if number == WARM and b"counted.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+        os.kill(pid, signal.SIGUSR1)
 
 
 def measure_known(pairs: list[Parties], row: Row, rounds: int) -> tuple[float, float]:
@@ -97,6 +108,7 @@ async def _measure_known(pairs: list[Parties], row: Row, rounds: int) -> tuple[f
     marks = [0.0 for _ in pairs]
     for number in range(WARM + rounds + 1):
         for side, (session, connection, (_, _, pid)) in enumerate(zip(sessions, connections, pairs, strict=True)):
+            begin_count(pid, number)
             now = processor_time(pid)
             if number > WARM:
                 times[side].append(1e3 * (now - marks[side]))
@@ -114,6 +126,7 @@ async def _new(pairs: list[Parties], rounds: int) -> tuple[float, float]:
     marks = [0.0 for _ in pairs]
     for number in range(WARM + rounds + 1):
         for side, (_, proxy, pid) in enumerate(pairs):
+            begin_count(pid, number)
             now = processor_time(pid)
             if number > WARM:
                 times[side].append(1e3 * (now - marks[side]))
@@ -171,8 +184,13 @@ def main() -> None:
     parser.add_argument("other", type=Path)
     parser.add_argument("rows", nargs="*", metavar="ROW")
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--calls", action="store_true", help="count the calls of functions instead")
     options = parser.parse_args()
-    names = options.rows or [*KNOWN, *OTHERS]
+    others = ["new"] if options.calls else [*OTHERS]
+    names = options.rows or [*KNOWN, *others]
+    folder = tempfile.TemporaryDirectory()  # until the end
+    files = [Path(folder.name, side) for side in ("other", "this")]
+    counts = files if options.calls else []
     commit = subprocess.run(
         ["git", "-C", options.other, "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True
     )
@@ -184,11 +202,13 @@ def main() -> None:
             flags += ["--budget", row.budget]
         if row is not None and row.option:
             flags.append(row.option)
-        with both(options.other.resolve(), *flags) as pairs:
+        with both(options.other.resolve(), *flags, counts=counts) as pairs:
             if row is None:
                 before, after = OTHERS[name](pairs, options.rounds)
             else:
                 before, after = measure_known(pairs, row, options.rounds)
+        if counts:
+            before, after = (int(count.read_text()) / (options.rounds + 1) for count in counts)
         print(f"{name:10} {before:10.2f} {after:10.2f} {after / before:7.2f}", flush=True)
 
 
