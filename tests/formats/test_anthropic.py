@@ -293,11 +293,12 @@ def test_a_request_has_all_results_of_an_answer_in_one_message() -> None:
     answer = {"role": "assistant", "content": calls}
     results = [{"role": "user", "content": [first]}, {"role": "user", "content": [second]}]
     more = {"role": "user", "content": "And?"}
-    text = {"type": "text", "text": "And?"}
+    # Words behind them stay a message of their own.
     assert FORMAT.wire([more, answer, *results, more]) == [
         more,
         answer,
-        {"role": "user", "content": [first, second, text]},
+        {"role": "user", "content": [first, second]},
+        more,
     ]
     assert results[0]["content"] == [first]
 

@@ -197,14 +197,14 @@ def messages_of(
                 pairs.append((number, visible))
     messages, numbers = list[MessageT](), list[int | None]()
     before = -1
-    for position, shown in [*pairs, (len(transcript.messages), None)]:
+    for position, visible in [*pairs, (len(transcript.messages), None)]:
         if position is not None:
             empty = transcript.empty_between(before, position) if is_native(transcript.format) else []
             messages += [transcript.messages[at] for at in empty]
             numbers += empty
             before = position
-        if shown is not None:
-            messages.append(shown)
+        if visible is not None:
+            messages.append(visible)
             numbers.append(position)
     return messages, numbers
 

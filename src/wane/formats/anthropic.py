@@ -33,7 +33,7 @@ from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.core.items import INVALID_JSON
 from wane.formats.breakpoints import blocks_of
-from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
+from wane.formats.coupling import SIGNED, UNTIED, Seal, Tie, couple
 from wane.formats.fields import (
     compact,
     objects_in,
@@ -42,7 +42,7 @@ from wane.formats.fields import (
     string,
     type_name,
 )
-from wane.formats.message_format import Located, Part, PlainFormat, turn_part
+from wane.formats.message_format import Located, Lone, Part, PlainFormat, turn_part
 from wane.formats.notices import (
     has_notice_behind,
     introduces_media,
@@ -73,6 +73,7 @@ class AnthropicFormat(PlainFormat):
     name = "anthropic"
     called = "Anthropic messages"
     reads_each = True
+    lone_reasoning = Lone.ANSWER
     notes_behind_results = True
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
@@ -133,11 +134,13 @@ class AnthropicFormat(PlainFormat):
         """Return the messages of a request.
 
         Neighbouring messages of the user become one, as Anthropic asks for all results of an answer, and services that
-        imitate it insist. Later system messages stand where it accepts them (`seat_systems`), neighbours as one.
+        imitate it insist. But words behind results stay a message of their own: llama.cpp would put them ahead of the
+        results. Later system messages stand where it accepts them (`seat_systems`), neighbours as one.
         """
         sent: list[Any] = []
         for message in seat_systems(messages, lambda message: message):
-            if sent and message["role"] == sent[-1]["role"] != "assistant":
+            same = bool(sent) and message["role"] == sent[-1]["role"] != "assistant"
+            if same and (_has_results(message) or not _has_results(sent[-1])):
                 sent[-1] = join_messages(sent[-1], message)
             else:
                 sent.append(message)
@@ -156,7 +159,7 @@ class AnthropicFormat(PlainFormat):
         return message["role"] != "assistant" or _sendable(message) is not None
 
     def merge(self, first: Message, second: Message) -> Message | None:
-        if any(block.get("type") == "tool_result" for block in blocks_of(second)):
+        if _has_results(second):
             return None  # results stay behind their calls
         return join_messages(first, second)
 
@@ -211,6 +214,10 @@ class AnthropicFormat(PlainFormat):
         if marks and "cache_control" not in result:
             result["cache_control"] = marks[-1]
         return {**message, "content": [*content[:location], result, *content[location + 1 :]]}
+
+
+def _has_results(message: Message) -> bool:
+    return any(block.get("type") == "tool_result" for block in blocks_of(message))
 
 
 def _as_sent(message: Any) -> Any:
@@ -460,7 +467,10 @@ def _tie(block: Block, part: Part) -> Tie:
     """What ties a block to others of its message (R12)."""
     kind = block["type"]
     if part.kind is Kind.REASONING:
-        return SIGNED if _seal(block) else UNTIED
+        if not (seal := _seal(block)) or sealed_tokens(seal, SEAL):
+            return SIGNED if seal else UNTIED
+        # A signature that is too short for Anthropic's is another server's, which may demand the thinking as text.
+        return Tie(Seal.SIGNED, demanded=True)
     if part.kind is Kind.CALL:
         # A call made by running code and the call that ran the code need each other.
         served = kind != "tool_use"

@@ -5,8 +5,8 @@ text may cite. `couple` turns them into needs:
 
 - A call needs all reasoning before it. DeepSeek and Kimi demand it as text, Anthropic and OpenAI know it by a
   signature. Some clients of Chat Completions, which has no order, keep reasoning behind the calls (`unordered`).
-- A text needs all reasoning before it that is text itself: DeepSeek V4 demands that of each answer of a turn with
-  calls, the last one included, which has none.
+- A text needs all reasoning before it that is text itself, or may be demanded as text (`demanded`): DeepSeek V4
+  demands that of each answer of a turn with calls, the last one included, which has none.
 - A call without a signature needs the signed call before it, by which Gemini takes both.
 - Signed reasoning needs a part behind it, because no answer may end in it: the next text, since texts are evicted last,
   or else the next part. OpenAI demands the very next one (`PLACED`), and may refuse it without its reasoning (`NAMED`).
@@ -51,6 +51,7 @@ class Tie:
         served: whether it is a call that the provider ran, or its result.
         cites: whether it may cite results of the provider's tools.
         divides: whether it separates two runs of reasoning.
+        demanded: whether it is signed reasoning that a server may demand beside a text, as if it were text itself.
         free: whether it is reasoning without a seal that no server of its API demands.
         unordered: whether it is reasoning that belongs to calls before it, too, if they have no other.
     """
@@ -60,6 +61,7 @@ class Tie:
     served: bool = False
     cites: bool = False
     divides: bool = False
+    demanded: bool = False
     free: bool = False
     unordered: bool = False
 
@@ -95,7 +97,7 @@ def couple_parts(parts: Sequence[Part], ties: Sequence[Tie]) -> list[Part]:
         return list(parts)  # most answers
     needs: list[set[int]] = [set() for _ in parts]
     reasoning = [n for n, part in enumerate(parts) if part.kind is Kind.REASONING and not ties[n].free]
-    plain = [n for n in reasoning if ties[n].seal is Seal.NONE]
+    plain = [n for n in reasoning if ties[n].seal is Seal.NONE or ties[n].demanded]
     marks = [n for n, tie in enumerate(ties) if tie.divides]
     hubs: dict[str, int] = {}
     served: list[int] = []

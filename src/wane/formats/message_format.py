@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from itertools import groupby
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
@@ -134,15 +135,26 @@ def repeated_call(parts: Iterable[Part]) -> str | None:
     return None
 
 
-def speaker_of(parts: Sequence[Part], *, pieces: bool = True) -> str | None:
+class Lone(Enum):
+    """What a message of reasoning alone is."""
+
+    PIECE = "piece"
+    """A piece of the answer that comes behind it."""
+    ANSWER = "answer"
+    """An answer without words."""
+    EITHER = "either"
+    """A piece, or an answer without words if the user's turn comes behind it."""
+
+
+def speaker_of(parts: Sequence[Part], *, lone: Lone = Lone.PIECE) -> str | None:
     """Return whose turn a message with these parts is, by its role; see `WritingFormat.speaker`.
 
     Args:
         parts: its parts.
-        pieces: whether an answer may come in several messages, so that one of reasoning alone is only a piece of it.
+        lone: what a message of reasoning alone is.
     """
     kinds = {part.kind for part in parts}
-    if pieces and kinds == {Kind.REASONING}:
+    if lone is not Lone.ANSWER and kinds == {Kind.REASONING}:
         return None
     if not ASSISTANT.isdisjoint(kinds):
         return CALLING if Kind.CALL in kinds else "assistant"
@@ -325,13 +337,15 @@ class NativeFormat(Format[MessageT]):
         reads_each: whether `read` returns a message for each entry, whatever stands beside it, and the same object if
             the entry is a message that it has returned before.
         results_first: whether the provider refuses other turns between a call and its result.
-        whole_answers: whether each answer is one message, so that one of reasoning alone is an answer without words.
+        lone_reasoning: what a message of reasoning alone is.
+        joins_answers: whether a server makes one answer of neighbouring ones, so that reasoning may belong to the next.
         notes_behind_results: whether a note may stand behind a result as the user's, if roles kept no order anyway.
     """
 
     reads_each = False
     results_first = True
-    whole_answers = False
+    lone_reasoning = Lone.PIECE
+    joins_answers = True
     notes_behind_results = False
 
     @abstractmethod
@@ -536,15 +550,19 @@ class TurnReader(OrderReader):
     Args:
         demands: whether a server may demand anything beside calls. If not, only a person's answers need the end of
             their turn.
+        joins: whether a server makes one answer of neighbouring ones.
+        either: whether reasoning alone is an answer if the user's turn comes behind it, which then needs it if it parts
+            that turn from calls.
     """
 
-    def __init__(self, *, demands: bool = True) -> None:
+    def __init__(self, *, demands: bool = True, joins: bool = True, either: bool = False) -> None:
         super().__init__()
-        self._demands = demands
+        self._demands, self._joins, self._either = demands, joins, either
         self._exchanged: list[int] = []  # calls and results since the latest turn of the user or answer without calls
         self._parting: list[int] = []  # the items of the turn's latest answer without calls that keep it one
         self._thoughts: list[int] = []  # reasoning of the latest answer that ended its message
         self._open_thoughts: list[int] = []  # of these, what no other item has followed yet
+        self._alone: list[int] = []  # the latest answer, if it is reasoning alone
 
     def couple(self, speaker: str | None, items: list[Item], first: int) -> list[Item]:
         """Take in the next message; return its items with what they need, and what needs them.
@@ -554,10 +572,16 @@ class TurnReader(OrderReader):
             items: its items.
             first: the index of the first one.
         """
+        alone = self._alone if speaker == "user" and self._either else []
+        if alone:
+            self.read("assistant")
         self.read(speaker)
-        self._couple_thoughts(items, first)
+        if self._joins:
+            self._couple_thoughts(items, first)
         order, parting = self.order, self._parting
         if speaker == "user":
+            if alone and self._exchanged and order is not Order.FREE:
+                items[0] = _needing(items[0], first, alone)
             self._exchanged, self._parting = [], []
         if order is Order.FREE or speaker == "user" or not items:
             return items
@@ -580,7 +604,9 @@ class TurnReader(OrderReader):
         return items
 
     def _couple_thoughts(self, items: list[Item], first: int) -> None:
-        if not items or ASSISTANT.isdisjoint([item.kind for item in items]):
+        kinds = {item.kind for item in items}
+        self._alone = [*self._alone, *range(first, first + len(items))] if kinds == {Kind.REASONING} else []
+        if ASSISTANT.isdisjoint(kinds):
             self._thoughts, self._open_thoughts = [], []
             return
         for position, item in enumerate(items if self._thoughts else ()):
@@ -629,16 +655,20 @@ class Outline:
 
     Args:
         counter: counts tokens.
-        pieces: whether an answer may come in several messages; see `speaker_of`.
+        format: the messages' format, of which it reads what answers are.
 
     Attributes:
         person_calls: tells results that a person gave (R21).
     """
 
-    def __init__(self, counter: Counter = chars, *, pieces: bool = True) -> None:
+    def __init__(self, counter: Counter = chars, format: Format[Any] | None = None) -> None:  # noqa: A002 - as above
         self.person_calls = PersonCalls()
-        self._turns = TurnReader()
-        self._pieces = pieces
+        self._lone: Lone = getattr(format, "lone_reasoning", Lone.PIECE)
+        self._turns = TurnReader(
+            demands=getattr(format, "demands_reasoning", True),
+            joins=getattr(format, "joins_answers", True),
+            either=self._lone is Lone.EITHER,
+        )
         self._counter = counter
         self._first = array("Q")  # a message's first item
         self._owner = array("Q")  # an item's message
@@ -662,7 +692,7 @@ class Outline:
         if self._answered is None and is_answer(parts):
             self._answered = number
         # A server may count an empty answer as a turn.
-        speaker = speaker_of(parts, pieces=self._pieces) if parts else "assistant"
+        speaker = speaker_of(parts, lone=self._lone) if parts else "assistant"
         if speaker == "user":
             self._turn_starts.append(number)
         if not parts:
@@ -713,8 +743,7 @@ class Transcript(Outline, Generic[MessageT]):
     """Messages in order, addressed by item: it turns a window's indexes back into messages."""
 
     def __init__(self, format: Format[MessageT], counter: Counter = chars) -> None:  # noqa: A002 - the field's word
-        super().__init__(counter, pieces=not getattr(format, "whole_answers", False))
-        self._turns = TurnReader(demands=getattr(format, "demands_reasoning", True))
+        super().__init__(counter, format)
         self.format = format
         self.messages: list[MessageT] = []
 

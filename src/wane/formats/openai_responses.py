@@ -37,7 +37,7 @@ from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
 from wane.formats.fields import check_each, compact, expect_list, objects_in, raw_text, sealed_tokens, string, type_name
-from wane.formats.message_format import Located, NativeFormat, Part, speaker_of
+from wane.formats.message_format import Located, Lone, NativeFormat, Part, speaker_of
 from wane.formats.notices import CODEX_PERSON, CODEX_TASK, CODEX_UNTOLD, introduces_media, is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import RESULTS, join_texts, mend_own_items
@@ -349,6 +349,7 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
 
     name = "openai_responses"
     results_first = False
+    lone_reasoning = Lone.EITHER
     notes_behind_results = True
 
     def load(self, data: object) -> list[Message]:
@@ -419,7 +420,7 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         if is_model_made(first):
             # What must stay together does not matter here, and takes most of the time to find.
             parts = [part for item in message["items"] if (part := part_of(item)) is not None]
-            return speaker_of(parts) if parts else "assistant"
+            return speaker_of(parts, lone=Lone.ANSWER) if parts else "assistant"
         if str(first.get("type")).endswith("_output"):
             return RESULTS
         return "user" if first.get("role") == "user" else None

@@ -46,6 +46,7 @@ class Groups:
         self._starts = MessageStarts()
         self._open: dict[str, list[int]] = {}
         # The results of the newest message that has some, and their group.
+        self._message: int | None = None  # that of the latest item, if it is neither an answer's nor a result
         self._results_in: int | None = None
         self._results: list[int] = []
         self._answered = 0
@@ -73,6 +74,8 @@ class Groups:
             self.served.update(self._results)
         elif begins and any(index + offset in self._thoughts for offset in item.needs):
             group = self.latest
+        elif item.kind not in ASSISTANT and item.message is not None and item.message == self._message:
+            group = len(self.first) - 1  # an image beside the user's words
         else:
             group = len(self.first)
             self.first.append(index)
@@ -81,6 +84,7 @@ class Groups:
                 self._thoughts.clear()
         if item.kind is Kind.REASONING:
             self._thoughts.add(index)
+        self._message = None if item.kind in ASSISTANT or item.kind is Kind.RESULT else item.message
         self.of.append(group)
         self.tokens.append(item.tokens)
         self.call.append(call)
@@ -142,19 +146,29 @@ class Cutting(Resumable):
         self._needed: set[int] = set()  # items that stay for these, also those to come in the same message
         self._partings: dict[int, int] = {}  # by item that later groups need, the last of these groups
         self._open_parting: int | None = None  # the one of the turn that goes on
+        self._questions: dict[int, int] = {}  # by item of the user, the last group of the turn that it begins
+        self._has_head = False  # whether the first messages stay, whatever they hold
+        self._turn: list[int] = []  # the items with which the user's latest turn began
+        self._begun = False  # whether an answer to it came
 
     def add(self, item: Item, part: Part) -> None:  # noqa: ARG002 - the interface's
         """Take in the next item; a late result of a call that was cut off goes too."""
-        index = len(self._groups.tokens)
+        index, of = len(self._groups.tokens), self._groups.of
         group = self._groups.add(item)
         if item.needs:
             self._needs[index] = [index + offset for offset in item.needs]
         # An answer of an earlier group that this item needs parts two turns of the user (R12b).
         for needed in (index + offset for offset in item.needs if offset < 0):
-            if self._groups.of[needed] != group and (self._groups.of[needed] >= self._cut or needed in self._pinned):
+            if of[needed] != group and (of[needed] >= self._cut or needed in self._pinned):
                 self._partings[needed], self._open_parting = group, needed
         for offset in item.needed_by:
             self._needs.setdefault(index + offset, []).append(index)
+        if item.kind is Kind.USER:
+            self._turn = [index] if self._begun else [*self._turn, index]
+            self._begun = False
+        elif item.kind in ASSISTANT and self._has_head:
+            self._begun = True
+            self._questions.update((at, group) for at in self._turn if of[at] >= self._cut or at in self._pinned)
         if group == len(self._weights):
             self._weights.append(0)
         pinned = self._stays(item, index, group)
@@ -207,6 +221,8 @@ class Cutting(Resumable):
                 break
             if last >= cut or parting == self._open_parting:
                 pending.append(parting)
+        # Answers behind the cut would go on with the turn of the head otherwise.
+        pending += [at for at, last in self._questions.items() if groups.of[at] < cut <= last]
         while pending:
             index = pending.pop()
             if index not in needed:
@@ -222,9 +238,11 @@ class Cutting(Resumable):
         """Keep what later groups need of those about to go, and let go of what only the latter needed (R12)."""
         of = self._groups.of
         first = next(iter(self._partings), None)
-        if first is None or of[first] >= cut:
+        if not self._has_head and (first is None or of[first] >= cut):
             return
         self._set_needed(self._find_needed_at(cut), len(of) - 1)
+        for question in [at for at, last in self._questions.items() if last < cut]:
+            del self._questions[question]
         for needed in [at for at, last in self._partings.items() if last < cut and at != self._open_parting]:
             del self._partings[needed]
 

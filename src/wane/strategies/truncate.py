@@ -38,9 +38,9 @@ class Truncate(Cutting):
         if head < 0:
             raise ConfigError(f"the head is {head} messages; it cannot be below 0")
         super().__init__(settings)
-        self._head = head
+        self._head, self._has_head = head, head > 0
         self._low_water = settings.low_water or 1.0
-        self._user = False
+        self._first_user: tuple[int | None, int] | None = None  # the message and the group of the user's first turn
 
     @classmethod
     def for_live(cls, settings: StrategySettings) -> StrategySettings:
@@ -48,8 +48,9 @@ class Truncate(Cutting):
         return settings if settings.low_water is not None else replace(settings, low_water=settings.policy.low_water)
 
     def _stays(self, item: Item, index: int, group: int) -> bool:
-        first_user = item.kind is Kind.USER and not self._user
-        self._user |= item.kind is Kind.USER
+        if self._first_user is None and item.kind is Kind.USER:
+            self._first_user = item.message, group
+        first_user = item.kind is Kind.USER and self._first_user == (item.message, group)
         if group < self._head and item.kind in (Kind.CALL, Kind.RESULT):
             self._head_pairs.add(index)
         return first_user or group < self._head or super()._stays(item, index, group)
@@ -60,13 +61,14 @@ class Truncate(Cutting):
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
         """Cut if the view is over the budget."""
-        ran = self._released
+        left = False
         if self._held + self.overhead > self.budget:
             target = self.budget * self._low_water - self.overhead
             while self._held > target and self._cut < self._groups.latest:
                 self._advance()
-            ran |= self._leave_out()
-        self._released = False
+            left = self._leave_out()
+        # What only the groups that were cut off needed has left the view, too.
+        ran, self._released = left or self._released, False
         return Fitted(self._view, ran, done={"from": self._groups.first[self._cut]} if ran else None)
 
     @property

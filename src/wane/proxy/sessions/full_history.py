@@ -28,8 +28,8 @@ _GONE: Final = Part(Kind.TEXT)
 class EditableOutline(Outline):
     """An outline that can match the parts of edited messages to items."""
 
-    def __init__(self, *, pieces: bool = True) -> None:
-        super().__init__(pieces=pieces)
+    def __init__(self, format: Format[Message] | None = None) -> None:  # noqa: A002 - the field's word
+        super().__init__(format=format)
         self._kinds = array("B")  # by item
         # The item of the latest call or result with an id.
         self._pairs: dict[Kind, dict[str, int]] = {Kind.CALL: {}, Kind.RESULT: {}}

@@ -110,7 +110,7 @@ class Session:
         self.entries = Entries(root)
         self.rounds = UnseenRounds(wire)
         self.engine = Engine(settings, infers=self.infer, partial_reports=True)
-        self._outline = EditableOutline(pieces=not getattr(wire.format, "whole_answers", False))
+        self._outline = EditableOutline(format=wire.format)
         self.history = History(self.engine, self._outline, ConfigRecord(strategy=""))
         self.history.drain()
         self.used = NO_USAGE
