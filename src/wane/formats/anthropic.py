@@ -252,8 +252,8 @@ def seat_systems(messages: Sequence[T], message_of: Callable[[T], Message]) -> S
         messages: messages, or what holds them.
         message_of: returns the message of each.
     """
-    shown = [message_of(message) for message in messages]
-    if all(_sits(shown, number) for number, message in enumerate(shown) if message["role"] == "system"):
+    plain = [message_of(message) for message in messages]
+    if all(_sits(plain, number) for number, message in enumerate(plain) if message["role"] == "system"):
         return messages
     seated: list[T] = []
     behind = 0  # where the last stretch with a user's message ends

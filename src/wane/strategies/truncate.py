@@ -61,14 +61,14 @@ class Truncate(Cutting):
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
         """Cut if the view is over the budget."""
-        left = False
+        shortened = False
         if self._held + self.overhead > self.budget:
             target = self.budget * self._low_water - self.overhead
             while self._held > target and self._cut < self._groups.latest:
                 self._advance()
-            left = self._leave_out()
+            shortened = self._leave_out()
         # What only the groups that were cut off needed has left the view, too.
-        ran, self._released = left or self._released, False
+        ran, self._released = shortened or self._released, False
         return Fitted(self._view, ran, done={"from": self._groups.first[self._cut]} if ran else None)
 
     @property
