@@ -19,7 +19,9 @@ import pytest
 from tests.cli import sample
 from tests.cli.conftest import Run, plain_surroundings, run
 from tests.lab.browser import Browser, needs_chromium
+from tests.lab.readers import test_pi as pi
 from tests.lab.readers.test_recordings import RECORDINGS, load_recording, opencode_database
+from tests.lab.readers.writing import write_lines
 from wane.core import Kind, chars
 from wane.core.errors import WaneError
 from wane.core.items import ASSISTANT
@@ -740,6 +742,25 @@ class TestCommand:
         assert "in the sessions named since" in nothing.err
         assert nothing.code == 2
 
+    def test_a_compaction_that_took_no_words_is_not_among_those_that_did(
+        self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        files = []
+        for name, summary in (("took", "all done so far"), ("kept", "fix it by noon")):
+            messages = pi.chain(*[pi.user("fix it by noon"), pi.answer(pi.text_block("on it"))] * 2)
+            compaction = pi.entry("c", "e3", summary=summary, tokensBefore=9000, firstKeptEntryId="e2")
+            after = pi.entry("e4", "c", message=pi.answer(pi.text_block("so it is")))
+            lines = ({**pi.HEADER, "id": name}, *messages, {**compaction, "type": "compaction"}, after)
+            files.append(write_lines(tmp_path / name / "s.jsonl", *lines))
+        page = tmp_path / "page.html"
+        done = run("report", *files, "--output", page)
+        assert "1 of 2 compactions took 1 message of yours, 4 words." in done.out, done.err
+        assert "1 compaction took none of your messages." in run("report", files[1], "--output", page).out
+        data = json.loads(run("report", *files, "--json").out)
+        taking = [session["compactions_taking_words"] for session in data["words"]]
+        assert (data["compactions"], data["compactions_taking_words"], taking) == (2, 1, [1])
+
     def test_one_session_of_a_file_or_a_database_can_be_named(self, run: Run, tmp_path: Path) -> None:
         histories = []
         for day, words in (("01", "Make it work."), ("02", "What is in README.md?")):
@@ -890,7 +911,8 @@ def overview_of_much() -> Overview:
         row(number, cause="idle" if number % 3 else "", certainty="inferred" if number < 5 else "recorded", again=0.1)
         for number in range(12)
     ]
-    figures = make_figures("a" * 90, calls, compactions=(lost,), simulation=Simulation(12, 24.0, 12.0, 18.0, 50, 49))
+    none_lost = CompactionRow(NOON.timestamp(), ())
+    figures = make_figures("a" * 90, calls, compactions=(lost, none_lost), simulation=Simulation(12, 24.0, 12.0, 18.0, 50, 49))
     return summarise(
         [figures, make_figures("free", [row(50, priced=0, dollars=0.0)], source="copilot-cli")], date(2026, 10, 22), DAY
     )
@@ -910,6 +932,8 @@ def test_the_page_shows_its_figures_and_fits(tmp_path: Path, width: int, dark: b
         assert browser.text("#would .value") == "$24.00 → $12.00 to $18.00"
         assert "3 of them inferred" in browser.text("#causes")
         assert browser.text("#taken .value") == "1 message"
+        assert "By 1 of 2 compactions, in 1 session." in browser.text("#taken")
+        assert ", 1 compaction, 4 words" in browser.text("#lost")
         assert browser.text("#lost blockquote") == "<img src=x> & `words`"
         assert not browser.errors
         assert [address for address in browser.requested if not address.startswith("file:")] == []

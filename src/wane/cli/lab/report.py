@@ -195,12 +195,15 @@ def _first_lines(overview: Overview) -> Iterator[str]:
         )
     messages = sum(summary.messages_lost for summary in overview.sessions)
     words = sum(summary.words_lost for summary in overview.sessions)
-    compactions = sum(len(summary.compactions) for summary in overview.sessions)
-    if compactions:
+    compactions, taking = overview.compactions, overview.taking
+    if taking:
+        which = f"{taking:,} of " if taking < compactions else ""
         yield (
-            f"{count_noun(compactions, 'compaction')} took {count_noun(messages, 'message')} of yours, "
+            f"{which}{count_noun(compactions, 'compaction')} took {count_noun(messages, 'message')} of yours, "
             f"{count_noun(words, 'word')}."
         )
+    elif compactions:
+        yield f"{count_noun(compactions, 'compaction')} took none of your messages."
 
 
 def _agent_rows(overview: Overview) -> Iterator[list[str]]:

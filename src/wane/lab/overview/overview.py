@@ -116,6 +116,11 @@ class SessionSummary:
         return sum(len(compaction.lost) for compaction in self.compactions)
 
     @property
+    def taking(self) -> int:
+        """Compactions that took a message of the user."""
+        return sum(bool(compaction.lost) for compaction in self.compactions)
+
+    @property
     def words_lost(self) -> int:
         """Words in these messages."""
         return sum(lost.words for compaction in self.compactions for lost in compaction.lost)
@@ -183,6 +188,16 @@ class Overview:
             total.inferred += broken.inferred
             total.at_most += broken.at_most
         return total
+
+    @property
+    def compactions(self) -> int:
+        """All compactions, whether they took words of the user or not."""
+        return sum(len(summary.compactions) for summary in self.sessions)
+
+    @property
+    def taking(self) -> int:
+        """Compactions that took a message of the user."""
+        return sum(summary.taking for summary in self.sessions)
 
     @property
     def simulation(self) -> Simulation:

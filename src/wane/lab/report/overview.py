@@ -83,7 +83,8 @@ def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any
         "sessions": sessions[:_LISTED],
         "sessions_in_all": len(sessions),
         "words": _words(overview, agents, contents),
-        "compactions": sum(len(summary.compactions) for summary in overview.sessions),
+        "compactions": overview.compactions,
+        "compactions_taking_words": overview.taking,
         "undated": overview.undated,
         "scripted": overview.scripted,
         "not_replayed": overview.pending,
@@ -137,7 +138,7 @@ def _words(overview: Overview, agents: list[str], contents: bool) -> list[dict[s
                 "day": session["day"],
                 "messages": summary.messages_lost,
                 "words": summary.words_lost,
-                "compactions": len(summary.compactions),
+                "compactions_taking_words": summary.taking,
                 "texts": texts if contents else [],
             }
         )

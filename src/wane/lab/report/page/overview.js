@@ -9,6 +9,8 @@ const day = (iso, long) => new Intl.DateTimeFormat("en-GB", { day: "numeric", mo
 const agents = data.agents.map((it) => it.name);
 const total = data.total, spent = total.dollars ?? 0, unpriced = total.calls - total.priced;
 const messages = data.words.reduce((sum, it) => sum + it.messages, 0), words = data.words.reduce((sum, it) => sum + it.words, 0);
+const taking = data.compactions_taking_words;
+const taken = taking ? `By ${taking < data.compactions ? `${n0(taking)} of ` : ""}${many(data.compactions, "compaction")}, in ${many(data.words.length, "session")}.` : data.compactions ? `${many(data.compactions, "compaction")} took none.` : "There was no compaction.";
 const compared = data.compared, [low, high] = compared ? compared.with_wane_usd : [0, 0], before = compared ? compared.without_wane_usd : 0;
 const counted = (calls, amount) => `The output of ${many(calls, "call")} was not recorded, and is in no cost${amount ? `: about ${usd(amount)} by its text` : ""}.`;
 // A sum that leaves calls out is a lower bound, and says so.
@@ -35,7 +37,7 @@ byId("tiles").append(...[
   tile({ id: "broke", what: "Paid again as the cache broke", value: total.cache_known ? again : UNKNOWN, then: spent ? `about ${part(broken.dollars, spent)} of the known cost` : "", bound: `${many(broken.times, "time")}, over ${part(total.cache_known, total.calls)} of the calls; the causes are below.`,
     how: [account([...data.causes.map((it) => [`${it.label} (${n0(it.times)})`, it.cost || UNKNOWN]), ["In all", again, true]], "Cache rewrites by cause"),
       h("p", { class: "small" }, "What a call wrote into the cache or read in full although the call before had put it there, less what reading it from the cache would have cost. After a compaction this is at most so: its summary is new.")] }),
-  tile({ id: "taken", what: "Your messages lost to compactions", value: [n0(messages), h("small", {}, messages === 1 ? " message" : " messages")], then: `${many(words, "word")} of yours`, bound: `In ${many(data.compactions, "compaction")} of ${many(data.words.length, "session")}. Wane keeps all of them.`,
+  tile({ id: "taken", what: "Your messages lost to compactions", value: [n0(messages), h("small", {}, messages === 1 ? " message" : " messages")], then: `${many(words, "word")} of yours`, bound: `${taken} Wane keeps all of them.`,
     how: [account([...data.words.map((it) => [it.title, many(it.messages, "message")]), ["In all", many(messages, "message"), true]], "Messages lost, by session"),
       h("p", { class: "small" }, "Messages that you typed before a compaction, and that neither its summary nor a later call held word for word.")] }),
   tile({ id: "would", what: "Without Wane, and with it", value: compared ? `${round(before)} → ${round(low) === round(high) ? round(low) : `${round(low)} to ${round(high)}`}` : UNKNOWN, then: compared ? `${compared.saving || "no saving"}, over ${n0(compared.calls)} of ${n0(total.calls)} calls` : "", bound: `${compared && compared.calls < total.calls ? "Other calls than those of what was spent: only those whose cost can be told in both. " : ""}Simulated within ${within}${data.managed ? `; in ${many(data.managed_sessions, "session")} Wane was at work` : ""}.`,
@@ -116,7 +118,7 @@ if (!data.causes.length) byId("causes").append(h("li", {}, h("span", { class: "s
 
 byId("lost").append(data.words.length ? h("ul", { class: "losses" }, data.words.map((it) => h("li", {},
   h("div", { class: "line" }, h("span", {}, it.title), h("b", {}, many(it.messages, "message"))),
-  h("p", { class: "small" }, `${agents[it.agent]}, ${day(it.day)}, ${many(it.compactions, "compaction")}, ${many(it.words, "word")}`),
+  h("p", { class: "small" }, `${agents[it.agent]}, ${day(it.day)}, ${many(it.compactions_taking_words, "compaction")}, ${many(it.words, "word")}`),
   it.texts.length > 0 && h("details", {}, h("summary", {}, it.texts.length === it.messages ? "Read them" : `Read ${it.texts.length} of ${n0(it.messages)}`, h("span", { class: "away" }, `: ${it.title}`)), it.texts.map((text) => h("blockquote", {}, text)))))) : h("p", { class: "small" }, "None did."));
 
 byId("terms").textContent = `Over ${part(compared ? compared.calls : 0, total.calls)} of the calls, of which both costs can be told. Without Wane is, for each session, the lower cost of as recorded${total.estimated ? " (with output that was not recorded by its text)" : ""} and, simulated, if nothing is evicted; with Wane is simulated within ${within}, with fetching again: a range, as cache misses that no strategy causes may have come with Wane, too.${data.managed ? ` Wane was at work in ${many(data.managed_sessions, "session")}, which count as recorded: about ${sides(data.managed)}.` : ""}`;
