@@ -13,6 +13,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from tests.lab.test_rereads import rollout
 from tests.marks import first_quick
 from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
+from wane.budgets import AutoBudget
 from wane.cli.command_registry import AGENT, find_commands
 from wane.cli.lab.common import range_of, round_tokens
 from wane.cli.lab.lab_commands import ReplayOptions
@@ -41,7 +43,7 @@ from wane.installing import installation
 from wane.lab.loss import LossTotals
 from wane.lab.replay_figures import Totals
 from wane.lab.replaying.jobs import ENGINES
-from wane.lab.tuning import Alternative, Candidate, Tuning
+from wane.lab.tuning import RIVALS, Alternative, Candidate, Tuning
 from wane.lab.verdict import Baselines
 from wane.money import dollars, share
 from wane.prices import Cost
@@ -278,7 +280,7 @@ class TestReplay:
         data = run_replay(run, pi, heavy, "--budget", "auto", "--strategy", "cwl")
         assert [session["budget"] for session in data["sessions"]] == [80_000, 126_000]
         assert data["budget"] == data["advised"]["tokens"] == 126_000
-        assert data["advised"]["reason"] == "the middle of 80,000 to 126,000 for 2 sessions"
+        assert data["advised"]["reason"] == "the larger of 80,000 and 126,000 for 2 sessions"
         text = flat(run("replay", pi, heavy, "--budget", "auto", "--strategy", "cwl").out)
         assert "Budget 80,000 to 126,000 tokens, prices " in text
         text = flat(run("replay", heavy, "--strategy", "cwl").out)
@@ -483,6 +485,15 @@ class TestSweep:
         assert "N nothing set aside T truncate " in text
         assert all(f" {name_strategy(name)} " in text for name in STRATEGY_NAMES)
         assert "capitals: on the frontier" in text
+        assert re.search(r"Recommended: a budget of [12],000 tokens\. .* wane tune tries policies as well", text)
+
+    def test_it_weighs_what_tune_weighs(self, run: Run, tmp_path: Path) -> None:
+        heavy = write_lines(tmp_path / "heavy.jsonl", *pi_lines(requests=8, fixed=50_000))
+        data = json.loads(run("sweep", heavy, "--strategy", "truncate,cwl", "--json").out)
+        assert data["budgets"] == [30_000, 60_000, 90_000, 120_000, 126_000, 150_000]
+        assert data["recommended"] in {126_000, 150_000}
+        named = json.loads(run("sweep", heavy, "--strategy", "cwl", "--budgets", "30k,60k", "--json").out)
+        assert named["recommended"] in {30_000, 60_000}
 
 
 class TestTune:
@@ -523,8 +534,13 @@ class TestTune:
         assert done.code == 0, done.err
         text = flat(done.out)
         [best] = re.findall(r"Recommended: a budget of ([\d,]+) tokens, ", text)
-        others = "no other budget that was tried" if best == "111,000" else best
-        assert f"Budget {first}; {others} is clearly better." in text
+        others = "no other budget that was tried is" if best == "111,000" else f"here {best} was"
+        assert f"Budget {first}; {others} better" in text
+        swept = json.loads(run("sweep", path, "--strategy", "cwl", "--workers", "1", "--json").out)
+        assert swept["reason"].startswith(f"Budget {first}; ")
+        assert 111_000 in swept["budgets"]
+        assert swept["recommended"] >= 111_000, "what never leaves would fill too much of less"
+        assert swept["recommended"] == int(best.replace(",", ""))
         assert "This is the smallest budget" not in text
         assert "Kept for --budget auto, in " in text
         assert advice() == f"auto: {best} tokens, tuned on your session"
@@ -572,8 +588,9 @@ class TestTune:
         assert [label for label, _, is_sum in budget["lines"] if is_sum] == [f"{chosen['budget']:,} tokens"]
         assert " with Wane at " in cost["bound"]
         assert in_view["what"] == "Of what was needed later, still in view"
+        assert in_view["value"] == share(chosen["kept"]), "the share of the chart"
         named = {name for name, *_ in data["others"]}
-        explained = {*data["settings"], "budget", "truncate", "compact", "clear-tools", "paper"}
+        explained = {*data["settings"], "budget", *RIVALS}
         assert not [name for name in named if not name.startswith(tuple(explained))]
         with Browser(390, 800) as browser:
             browser.open(page)
@@ -609,11 +626,36 @@ class TestTune:
         tried = cheap, dear = candidate(60_000, 1.0, 8), candidate(80_000, 3.0, 9)
         text = list(reasons(Tuning((), cheap, tried, tried, (), dear.totals, Baselines())))
         assert (
-            "Nothing that was tried is cheaper. Keeping most costs $2.00 more, for 10.0 points: $3.00 and 90% kept "
-            "(80k, low water 0.4, order last_use)."
+            "No other budget or policy that was tried is cheaper. Keeping most costs $2.00 more, for 10.0 points: "
+            "$3.00 and 90% kept (80k, low water 0.4, order last_use)."
         ) in text
         text = list(reasons(Tuning((), dear, tried, tried, (), dear.totals, Baselines())))
-        assert any(line.startswith("Of all that was tried, the cheapest is $1.00 and 80% kept (60k") for line in text)
+        assert any("that were tried, the cheapest is $1.00 and 80% kept (60k" in line for line in text)
+
+    def test_a_cheaper_strategy_is_named_beside_the_cheapest_budget(self) -> None:
+        def totals(cost: float) -> Totals:
+            return Totals(cost=Cost(fresh=cost), passes=1, loss=LossTotals(uses=10, in_view=8))
+
+        chosen = Candidate(101_000, Policy(), totals(6.05))
+        rivals = Alternative("strategy", "truncate", totals(6.5)), Alternative("strategy", "fold", totals(5.94))
+        text = list(reasons(Tuning((), chosen, (chosen,), (chosen,), rivals, totals(9.0), Baselines())))
+        assert "Fold would have cost $5.94; wane replay compares all strategies." in text
+        (closer,) = [Alternative("strategy", "fold", totals(6.02))]
+        text = list(reasons(Tuning((), chosen, (chosen,), (chosen,), (closer,), totals(9.0), Baselines())))
+        assert not [line for line in text if "would have cost" in line]
+
+    def test_another_budget_than_auto_is_called_better_by_how_much(self) -> None:
+        def candidate(budget: int, cost: float, kept: int) -> Candidate:
+            loss = LossTotals(uses=1000, in_view=kept, edits=1000, grounded=kept)
+            return Candidate(budget, Policy(), Totals(cost=Cost(fresh=cost), passes=1, loss=loss))
+
+        auto = AutoBudget(81_000, "2.5 times the 32,400 that never leave")
+        tried = chosen, advised = candidate(100_000, 6.40, 904), candidate(81_000, 6.48, 900)
+        result = Tuning((), chosen, tried, tried, (), advised.totals, Baselines(), advised=auto)
+        said = "Budget auto: 81,000 tokens, 2.5 times the 32,400 that never leave; "
+        assert f"{said}here 100,000 was better: it costs $0.08 less and keeps 0.4 points more." in list(reasons(result))
+        result = replace(result, chosen=advised)
+        assert f"{said}no other budget that was tried is better." in list(reasons(result))
 
     def test_what_is_recommended_has_a_cost_of_its_own_and_the_defaults_name_each_difference(self) -> None:
         def candidate(budget: int, policy: Policy, cost: float, kept: int) -> Candidate:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.lab.tales import AUTOMATIC, WRITTEN, Tale, working
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
+from wane.lab.choosing import CLOSE, GAIN, choose, frontier, knee, unbeaten
 from wane.lab.loss import LossTotals
 from wane.lab.readers import Recording
 from wane.lab.recorded_session import CallUsage, ModelCall
@@ -21,19 +22,15 @@ from wane.lab.replaying.compare import BASELINE, compare, parse_strategies
 from wane.lab.replaying.jobs import InProcess
 from wane.lab.replaying.strategy_replay import Pricing, Subject
 from wane.lab.replaying.studying import Studied, study
-from wane.lab.sweep import frontier, knee, parse_budgets, sweep
+from wane.lab.sweep import parse_budgets, sweep
 from wane.lab.tuning import (
     BUDGETS,
-    CLOSE,
     DEPTHS,
-    GAIN,
     KNOBS,
     RIVALS,
     Candidate,
-    choose,
     grid,
     tune,
-    unbeaten,
 )
 from wane.money import dollars, share
 from wane.prices import CacheUse, Cost

@@ -912,7 +912,9 @@ def overview_of_much() -> Overview:
         for number in range(12)
     ]
     none_lost = CompactionRow(NOON.timestamp(), ())
-    figures = make_figures("a" * 90, calls, compactions=(lost, none_lost), simulation=Simulation(12, 24.0, 12.0, 18.0, 50, 49))
+    figures = make_figures(
+        "a" * 90, calls, compactions=(lost, none_lost), simulation=Simulation(12, 24.0, 12.0, 18.0, 50, 49)
+    )
     return summarise(
         [figures, make_figures("free", [row(50, priced=0, dollars=0.0)], source="copilot-cli")], date(2026, 10, 22), DAY
     )

@@ -353,13 +353,13 @@ def test_a_sweep_begins_with_a_budget_its_cost_and_what_stays_in_view(tmp_path: 
     write_sweep_report(tmp_path / "s.html", swept)
     data = Page(tmp_path / "s.html").data
     budget, cost, in_view = data["tiles"]
-    chosen, before = swept.balance, swept.baselines.lowest()
+    chosen, before = swept.recommended, swept.baselines.lowest()
     assert chosen is not None
     assert before is not None
     assert chosen.strategy == "cwl"
     own = [point for point in swept.points if point.strategy == "cwl"]
     cheapest = min(own, key=lambda point: point.totals.full_cost)
-    assert chosen.recall >= cheapest.recall
+    assert chosen.totals.kept >= cheapest.totals.kept
     assert budget["value"] == f"{chosen.budget:,}"
     assert [label for label, *_ in budget["lines"]] == [f"{tokens:,} tokens" for tokens in budgets]
     assert [label for label, _, is_chosen in budget["lines"] if is_chosen] == [f"{chosen.budget:,} tokens"]
@@ -395,7 +395,7 @@ def test_a_sweep_says_first_what_it_shows_and_names_its_budgets(tmp_path: Path) 
     best = {point.strategy for point in swept.frontier}
     with Browser() as browser:
         browser.open(tmp_path / "s.html")
-        assert browser.text("#tile-0 .value").startswith(f"{swept.balance.budget:,} ")
+        assert browser.text("#tile-0 .value").startswith(f"{swept.recommended.budget:,} ")
         assert re.match(r"Cheapest(, and nothing keeps more)?: ", browser.text(".extremes"))
         assert ("Wane at " in browser.text(".extremes")) == ("cwl" in best)
         labels = browser.run("[...document.querySelectorAll('.pointlabel')].map(it => it.textContent)")

@@ -26,13 +26,18 @@ def advised_budget(prepared: Studied, tuned: TunedBudget | None = None) -> AutoB
 
 
 def advised_for_all(studied: Sequence[Studied], tuned: TunedBudget | None = None) -> AutoBudget:
-    """Return one budget for several sessions: the middle one of those that are advised for each."""
+    """Return one budget for several sessions: the upper median of those that are advised for each."""
     each = [advised_budget(prepared, tuned) for prepared in studied]
-    middle = median_high(budget.tokens for budget in each)
+    middle, number = median_high(budget.tokens for budget in each), len(each)
     if len(set(each)) == 1:
         return each[0]
     least, most = min(budget.tokens for budget in each), max(budget.tokens for budget in each)
-    return AutoBudget(middle, f"the middle of {least:,} to {most:,} for {len(each):,} sessions")
+    if least == most:
+        return AutoBudget(middle, f"for each of {number:,} sessions")
+    if number == 2:
+        return AutoBudget(middle, f"the larger of {least:,} and {most:,} for 2 sessions")
+    median = "median" if number % 2 else "upper median"
+    return AutoBudget(middle, f"the {median} of {number:,} sessions, from {least:,} to {most:,}")
 
 
 def kept_budgets(studied: Sequence[Studied], budgets: Iterable[int]) -> list[int]:

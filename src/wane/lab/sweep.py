@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from wane.budgets import AutoBudget
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
+from wane.lab.choosing import begin, explain_budget, frontier, unbeaten
 from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Progress, baselines_of, prices_of, run_each, total
 from wane.lab.replaying.jobs import JobEngine
@@ -22,8 +24,6 @@ STEPS: Final = 5
 
 MOST_STEPS: Final = 100
 """Largest number of budgets in a range."""
-
-_T = TypeVar("_T")
 
 _RANGE: Final = re.compile(r"(.+?)\.\.(.+)")
 
@@ -41,6 +41,11 @@ class Point:
         """Reference recall, the value of a point."""
         return self.totals.loss.reference_recall
 
+    @property
+    def departures(self) -> Mapping[str, Any]:
+        """Fields of the policy that differ from the defaults: none, a sweep tries budgets alone."""
+        return {}
+
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
@@ -51,6 +56,8 @@ class Sweep:
         points: by strategy in the order of `names`, then by budget, ascending.
         baseline: the figures of BASELINE.
         baselines: what the sessions cost without Wane.
+        advised: the budget `auto`, at which the recommendation begins; None if budgets were given.
+        weighed: the budgets among which it is chosen; empty for all.
     """
 
     budgets: tuple[int, ...]
@@ -59,6 +66,8 @@ class Sweep:
     points: tuple[Point, ...]
     baseline: Totals
     baselines: Baselines
+    advised: AutoBudget | None = None
+    weighed: Collection[int] = ()
 
     def of(self, name: str) -> tuple[Point, ...]:
         """Return the points of a strategy, ascending by budget."""
@@ -70,10 +79,27 @@ class Sweep:
         return tuple(frontier(self.points, lambda point: point.totals.full_cost, lambda point: point.recall))
 
     @property
-    def balance(self) -> Point | None:
-        """Wane's point beyond which spending more hardly keeps more; None if Wane was not among the strategies."""
-        own = frontier(self.of(OURS), lambda point: point.totals.full_cost, lambda point: point.recall)
-        return knee(own, lambda point: point.totals.full_cost, lambda point: point.recall) if own else None
+    def recommended(self) -> Point | None:
+        """Wane's point that `wane tune` would recommend of these; None if Wane was not among the strategies."""
+        own = self._weighed
+        return unbeaten(begin(own, self.advised), own) if own else None
+
+    @property
+    def reason(self) -> str:
+        """Why it is recommended, in sentences; empty if nothing is."""
+        chosen = self.recommended
+        if chosen is None:
+            return ""
+        why = "Beyond it, spending more hardly keeps more."
+        if self.advised is not None:
+            why = explain_budget(chosen, self.advised, self._weighed)
+        elif chosen.totals.kept == max(point.totals.kept for point in self._weighed):
+            why = "No other that was tried keeps more."
+        return f"{why} wane tune tries policies as well, so that it may recommend another one."
+
+    @property
+    def _weighed(self) -> list[Point]:
+        return [point for point in self.of(OURS) if not self.weighed or point.budget in self.weighed]
 
     def figures(self, point: Point) -> dict[str, Any]:
         """Return a point's figures by column, as JSON-able data."""
@@ -86,7 +112,7 @@ class Sweep:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data."""
-        best = self.frontier
+        best, chosen = self.frontier, self.recommended
         points: list[dict[str, Any]] = []
         for point in self.points:
             named = {"strategy": point.strategy, "budget": point.budget}
@@ -96,35 +122,10 @@ class Sweep:
             **prices_of(self.studied),
             "sessions": [prepared.to_dict() for prepared in self.studied],
             "points": points,
+            "recommended": None if chosen is None else chosen.budget,
+            "reason": self.reason,
             "frontier": [{"strategy": point.strategy, "budget": point.budget} for point in best],
         }
-
-
-def frontier(points: Sequence[_T], cost: Callable[[_T], float], value: Callable[[_T], float]) -> list[_T]:
-    """Return the points that no other point beats, cheapest first.
-
-    A point beats another if it is as cheap and worth more, or cheaper and worth as much. Of equal points only the first
-    is returned.
-    """
-    best: list[_T] = []
-    for point in sorted(points, key=lambda point: (cost(point), -value(point))):
-        if not best or value(point) > value(best[-1]):
-            best.append(point)
-    return best
-
-
-def knee(points: Sequence[_T], cost: Callable[[_T], float], value: Callable[[_T], float]) -> _T:
-    """Return the point of a frontier, cheapest first, that lies farthest above the line between its ends.
-
-    Up to that point, spending more gives much more; beyond it, hardly any more. Cost and value are scaled to 0..1
-    between the ends, so that their units do not matter. A frontier of two points has no knee; the cheaper point is
-    returned.
-    """
-    first, last = points[0], points[-1]
-    width, height = cost(last) - cost(first), value(last) - value(first)
-    if width <= 0 or height <= 0:
-        return first
-    return max(points, key=lambda point: (value(point) - value(first)) / height - (cost(point) - cost(first)) / width)
 
 
 def sweep(
@@ -134,16 +135,28 @@ def sweep(
     settings: StrategySettings,
     engine: JobEngine,
     progress: Progress | None = None,
+    advised: AutoBudget | None = None,
+    weighed: Collection[int] = (),
 ) -> Sweep:
     """Replay sessions under strategies at several budgets, and once under BASELINE, which has no budget.
+
+    Args:
+        studied: the sessions.
+        names: the strategies.
+        budgets: the budgets to try.
+        settings: further settings of the replays.
+        engine: does the replays.
+        progress: called after each replay.
+        advised: the budget at which the recommendation begins, tried as well; see `wane.lab.advice`.
+        weighed: the budgets among which it is chosen; empty for all.
 
     Raises:
         ConfigError: without a budget, or for settings that cannot work.
         MissingExtraError: for a strategy whose extra is not installed.
     """
-    if not budgets:
+    if not budgets and advised is None:
         raise ConfigError("there is no budget to try; write a range such as 30k..150k, or a list such as 50k,80k")
-    order = sorted(set(budgets))
+    order = sorted({*budgets} if advised is None else {*budgets, advised.tokens})
     cells = [(BASELINE, order[-1])]
     for name in names:
         if name != BASELINE:
@@ -156,7 +169,10 @@ def sweep(
         # It has no budget to exceed.
         points.insert(0, Point(BASELINE, None, replace(baseline, over=Counter())))
     points.sort(key=lambda point: (names.index(point.strategy), point.budget or 0))
-    return Sweep(tuple(order), tuple(names), tuple(studied), tuple(points), baseline, baselines_of(studied, unevicted))
+    without = baselines_of(studied, unevicted)
+    return Sweep(
+        tuple(order), tuple(names), tuple(studied), tuple(points), baseline, without, advised, frozenset(weighed)
+    )
 
 
 def parse_budgets(text: str, steps: int | None = None, *, window: int | None = None) -> tuple[int, ...]:

@@ -6,19 +6,18 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
-from math import log
 from typing import Any, Final, Literal, get_args
 
 from wane.budgets import AutoBudget
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.core.policy import Order
+from wane.lab.choosing import CLOSE, begin, choose, frontier, unbeaten
 from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Progress, baselines_of, prices_of, run_each, total
 from wane.lab.replaying.jobs import JobEngine
 from wane.lab.replaying.strategy_replay import Replay
 from wane.lab.replaying.studying import Studied
-from wane.lab.sweep import frontier, knee
 from wane.lab.tight_sessions import TightSession, tight_sessions
 from wane.lab.verdict import OURS, Baselines, to_dict, verdict
 from wane.strategies.strategy import StrategySettings
@@ -38,17 +37,8 @@ KNOBS: Final[Mapping[str, tuple[Any, ...]]] = {
 """Fields of the policy that are tried at the chosen budget and depth: they decide which content a pass evicts. To tune
 another field, add it here with the values to try."""
 
-RIVALS: Final = ("truncate", "compact", "clear-tools", "paper")
+RIVALS: Final = ("truncate", "compact", "clear-tools", "fold", "paper")
 """Strategies that the choice is compared with, at its budget."""
-
-_NEAR: Final = 1.02
-"""Policies that cost up to this many times the cheapest count as equally cheap; the one that keeps more is better."""
-
-GAIN: Final = 0.002
-"""Differences of the kept share up to this one count as none: a policy must keep more to justify another departure."""
-
-CLOSE: Final = 0.005
-"""Differences of cost up to this share count as none."""
 
 _ROUNDS: Final = 3
 """How often a chosen policy is tried at all budgets, if each time another one turns out to be better."""
@@ -230,12 +220,7 @@ def tune(
     jobs = len(order) * len(grid(DEPTHS)) + len(grid(KNOBS)) - 1 + _ROUNDS * (len(order) - 1) + len(RIVALS) + 1
     trial = _Trial(studied, settings, engine, progress, jobs * len(studied))
     first = trial.candidates([(budget, policy) for budget in order for policy in grid(DEPTHS)])
-    # Of equals, the one nearest to the defaults comes first.
-    first.sort(key=lambda candidate: (abs(candidate.budget - DEFAULT_BUDGET), len(candidate.departures)))
-    best = frontier(first, lambda candidate: candidate.cost, lambda candidate: candidate.kept)
-    corner = knee(best, lambda candidate: candidate.cost, lambda candidate: candidate.kept)
-    if advised is not None:
-        corner = choose([candidate for candidate in first if candidate.budget == advised.tokens])
+    corner = begin(first, advised)
     second = trial.candidates([(corner.budget, policy) for policy in grid(KNOBS, corner.policy)])
     chosen = choose([corner, *second])
     for _ in range(_ROUNDS):
@@ -259,38 +244,6 @@ def tune(
         tuple(tight_sessions(studied, replace(at_budget, policy=chosen.policy), engine)),
         advised,
     )
-
-
-def choose(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the candidate that keeps most among those about as cheap as the cheapest; all have one budget.
-
-    A policy that departs further from the defaults must keep enough more to justify it.
-    """
-    limit = _NEAR * min(candidate.cost for candidate in candidates)
-    cheap = [candidate for candidate in candidates if candidate.cost <= limit]
-    return max(cheap, key=lambda candidate: (candidate.kept - GAIN * len(candidate.departures), -candidate.cost))
-
-
-def unbeaten(chosen: Candidate, candidates: Sequence[Candidate]) -> Candidate:
-    """Return the choice, or a candidate that is better than it and that no other candidate beats.
-
-    Each step gains more in cost or kept share than it may lose in the other, so the steps end.
-    """
-
-    def rank(candidate: Candidate) -> tuple[float, int]:
-        value = candidate.kept / GAIN - log(max(candidate.cost, 0.01)) / CLOSE
-        return value, -len(candidate.departures)
-
-    while better := [candidate for candidate in candidates if beats(candidate.totals, chosen.totals)]:
-        chosen = max(better, key=rank)
-    return chosen
-
-
-def beats(totals: Totals, rival: Totals) -> bool:
-    """Return whether figures are clearly better than others in cost or kept share, and not clearly worse in either."""
-    cost, share = totals.full_cost, totals.kept
-    as_good = cost <= (1 + CLOSE) * rival.full_cost and share >= rival.kept - GAIN
-    return as_good and (cost < (1 - CLOSE) * rival.full_cost or share > rival.kept + GAIN)
 
 
 def grid(values: Mapping[str, Sequence[Any]], base: Policy | None = None) -> list[Policy]:

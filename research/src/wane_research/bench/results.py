@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core.errors import FormatError, WaneError
+from wane.lab.choosing import frontier
 from wane.lab.columns import Column
-from wane.lab.sweep import frontier
 from wane_research.bench.figures import Figures, total
 from wane_research.bench.running import BASELINE, PRICED, PRICES, Cell, Subject
 from wane_research.bench.sources import Source

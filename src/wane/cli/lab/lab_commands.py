@@ -238,8 +238,8 @@ class SweepOptions:
         str | None,
         Flag(
             "--budgets",
-            "Budgets to try: a range, 30k..150k, or a list, 50k,80k,120k. The default is 30k..150k, and the budgets "
-            "that Wane worked with in recorded sessions.",
+            "Budgets to try: a range, 30k..150k, or a list, 50k,80k,120k. The default is 30k..150k, the budget auto, "
+            "and the budgets that Wane worked with in recorded sessions.",
             "BUDGETS",
         ),
     ] = None

@@ -24,6 +24,7 @@ from wane.core.policy import MAX_BUDGET
 from wane.lab.advice import (
     advised_for_all,
     common_window,
+    kept_budgets,
     recorded_budgets,
     with_advised_budgets,
     with_recorded_budgets,
@@ -208,10 +209,16 @@ def run_sweep(options: SweepOptions) -> int:
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, settings, bar)
         progress = bar.stage("Replaying")
-        recorded = recorded_budgets(setup.studied) if options.budgets is None else []
         budgets = parse_budgets(swept, options.steps, window=common_window(setup.studied))
+        recorded: list[int] = []
+        weighed: list[int] = []
+        advised = None
+        if options.budgets is None:
+            # As `wane tune` has it, so that both recommend alike.
+            advised, recorded = advised_for_all(setup.studied), recorded_budgets(setup.studied)
+            weighed = [advised.tokens, *kept_budgets(setup.studied, budgets), *recorded]
         budgets = tuple(sorted({*budgets, *recorded}))
-        result = sweep(setup.studied, names, budgets, settings, setup.engine, progress)
+        result = sweep(setup.studied, names, budgets, settings, setup.engine, progress, advised, weighed)
     if options.as_json:
         print_json(result.to_dict(), setup.gathered)
     else:
@@ -253,6 +260,8 @@ def _print_sweep(result: Sweep) -> None:
         print_lines(
             ["A second budget is the largest that Wane worked with, as the first left too little room."], style="dim"
         )
+    if (chosen := result.recommended) is not None and chosen.budget is not None:
+        print_lines(["", f"Recommended: a budget of {chosen.budget:,} tokens. {result.reason}"], style="bold")
     smallest = tight_sessions(result.studied, StrategySettings(budget=result.budgets[0]))
     if lines := tight_lines(smallest, len(result.studied)):
         print_lines(["", *map(printable, lines)])

@@ -21,11 +21,13 @@ from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import count_noun, plain_console, printable
 from wane.core.policy import MAX_BUDGET
 from wane.lab.advice import advised_for_all, common_window, kept_budgets, recorded_budgets
+from wane.lab.choosing import beats, differences, explain_budget
 from wane.lab.names import JOURNAL
+from wane.lab.replaying.compare import cheaper_clause
 from wane.lab.sweep import parse_budgets
 from wane.lab.tight_sessions import tight_lines
-from wane.lab.tuning import BUDGETS, CLOSE, GAIN, Alternative, Candidate, Tuning, beats, tune
-from wane.lab.verdict import capital, in_view, verdict
+from wane.lab.tuning import BUDGETS, Alternative, Candidate, Tuning, tune
+from wane.lab.verdict import NOTABLE, capital, in_view, verdict
 from wane.money import dollars, share
 from wane.strategies.strategy import StrategySettings
 from wane.tuned import save_tuned
@@ -168,11 +170,14 @@ def reasons(result: Tuning) -> Iterator[str]:
                 difference = ", ".join(filter(None, (cost, f"keeps {keeps}", besides)))
                 yield f"The budget that Wane worked with here, {_brief(candidate)}: {difference}."
     if result.advised is not None:
-        better = "no other budget that was tried is clearly better"
-        if chosen.budget != result.advised.tokens:
-            better = f"{chosen.budget:,} is clearly better"
-        yield f"{capital(str(result.advised))}; {better}."
+        yield explain_budget(chosen, result.advised, result.candidates)
     yield _of_the_frontier(result)
+    rivals = [alternative for alternative in result.alternatives if alternative.what == "strategy"]
+    if rivals:
+        cheapest = min(rivals, key=lambda rival: rival.totals.full_cost)
+        if cheapest.totals.full_cost < NOTABLE * chosen.cost:
+            clause = cheaper_clause(capital(name_strategy(cheapest.value)), cheapest.totals.full_cost, cheapest.totals)
+            yield f"{clause}; wane replay compares all strategies."
     yield from _of_the_edges(result)
     for alternative in result.alternatives:
         if (
@@ -188,22 +193,23 @@ def reasons(result: Tuning) -> Iterator[str]:
         yield from lines
     if len(result.studied) < FEW:
         yield (
-            f"This rests on only {count_noun(len(result.studied), 'session')}: settings that differ by so little may "
-            "turn out the other way round on the next one. Add more sessions for an answer that holds for other work."
+            f"This rests on only {count_noun(len(result.studied), 'session')}: on the next one, settings that lie as "
+            "close together as some of these may come in another order. Add more sessions for an answer that holds for "
+            "other work."
         )
 
 
 def _of_the_frontier(result: Tuning) -> str:
     cheap, dear = result.frontier[0], result.frontier[-1]
     if cheap is dear:
-        return "It is cheapest and keeps most of all that was tried."
+        return "It is cheapest and keeps most of all budgets and policies that were tried."
     extra = f"{dollars(dear.cost - result.chosen.cost)} more, for {100 * (dear.kept - result.chosen.kept):.1f} points"
     if result.cheapest:
-        return f"Nothing that was tried is cheaper. Keeping most costs {extra}: {_brief(dear)}."
+        return f"No other budget or policy that was tried is cheaper. Keeping most costs {extra}: {_brief(dear)}."
     knee = "" if result.advised else "The choice is the point beyond which spending more hardly keeps more. "
     return (
-        f"Of all that was tried, the cheapest is {_brief(cheap)}, and {_brief(dear)} keeps most. {knee}Nothing that "
-        "was tried is clearly cheaper and keeps as much, or keeps clearly more and costs as much."
+        f"Of all budgets and policies that were tried, the cheapest is {_brief(cheap)}, and {_brief(dear)} keeps "
+        f"most. {knee}None is clearly cheaper and keeps as much, or keeps clearly more and costs as much."
     )
 
 
@@ -258,12 +264,7 @@ def compare_others(result: Tuning) -> list[tuple[str, str, str, str]]:
 
 
 def _against(chosen: Candidate, candidate: Alternative | Candidate) -> tuple[str, str, str]:
-    extra_cost, gain = candidate.totals.full_cost - chosen.cost, candidate.totals.kept - chosen.kept
-    cost = keeps = "about as much"
-    if abs(extra_cost) > CLOSE * chosen.cost:
-        cost = f"{dollars(abs(extra_cost))} {'more' if extra_cost > 0 else 'less'}"
-    if abs(gain) > GAIN:
-        keeps = f"{abs(100 * gain):.1f} points {'more' if gain > 0 else 'less'}"
+    cost, keeps = differences(candidate.totals, chosen.totals)
     besides = []
     lost = candidate.totals.loss.user_turns_lost
     if lost:

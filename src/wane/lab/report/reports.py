@@ -233,7 +233,7 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
     Raises:
         OSError: if it cannot be written.
     """
-    best, chosen = sweep.frontier, sweep.balance
+    best, chosen = sweep.frontier, sweep.recommended
     page = _Page("sweep", contents=False)
     keys = [column.key for column in COLUMNS]
     points = []

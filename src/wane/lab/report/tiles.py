@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from wane.lab.choosing import GAIN
 from wane.lab.counting import Material
 from wane.lab.loss import LossTotals
 from wane.lab.replay_figures import Totals
@@ -84,19 +85,15 @@ def tiles_of_comparison(comparison: Comparison) -> tuple[Tile, ...]:
 
 
 def tiles_of_sweep(sweep: Sweep) -> tuple[Tile, ...]:
-    """Return the budget beyond which more hardly keeps more, its cost and what stays in view; none without Wane."""
-    chosen = sweep.balance
+    """Return the recommended budget, its cost and what stays in view; none without Wane."""
+    chosen = sweep.recommended
     if chosen is None or chosen.budget is None:
         return ()
-    tried = {point.budget or 0: (point.totals.full_cost, point.recall) for point in sweep.of(OURS)}
-    why = "Beyond it, spending more hardly keeps more in view."
-    if chosen.recall == max(recall for _, recall in tried.values()):
-        why = "No other that was tried keeps more in view."
-    note = "Kept are names that later calls used. The choice is Wane's, by the cost and the share of each budget."
+    tried = {point.budget or 0: (point.totals.full_cost, point.totals.kept) for point in sweep.of(OURS)}
     rivals = [(point.strategy, point.budget, point.totals) for point in sweep.points]
     cost = _cost(sweep.baselines, chosen.totals, f"{chosen.budget:,} tokens", _prices(sweep.studied))
     cost = _with_cheaper(cost, sweep.baselines, chosen.totals, rivals)
-    return _budget("Recommended budget", chosen.budget, tried, (why, note)), cost, _in_view(chosen.totals.loss)
+    return _budget("Recommended budget", chosen.budget, tried, sweep.reason), cost, _in_view(chosen.totals.loss)
 
 
 def tiles_of_tuning(tuning: Tuning) -> tuple[Tile, ...]:
@@ -110,17 +107,34 @@ def tiles_of_tuning(tuning: Tuning) -> tuple[Tile, ...]:
         why = "These sessions fill none that was tried."
     elif edge := tuning.edges.get("budget"):
         why += f" It is the {edge} that was tried: a {'smaller' if edge == 'lowest' else 'larger'} one may be better."
-    note = "Kept is the mean of two shares: of names that later calls used, and of edits with the file in view."
     strategies = [alternative for alternative in tuning.alternatives if alternative.what == "strategy"]
     rivals = [(alternative.value, chosen.budget, alternative.totals) for alternative in strategies]
     cost = _cost(tuning.baselines, chosen.totals, f"{chosen.budget:,} tokens", _prices(tuning.studied))
     cost = _with_cheaper(cost, tuning.baselines, chosen.totals, rivals)
-    return _budget("Recommended budget", chosen.budget, tried, (why, note)), cost, _in_view(chosen.totals.loss)
+    return _budget("Recommended budget", chosen.budget, tried, why), cost, _kept(tuning)
 
 
-def _budget(what: str, chosen: int, tried: Mapping[int, tuple[float, float]], reasons: tuple[str, str]) -> Tile:
+def _kept(tuning: Tuning) -> Tile:
+    """Return the share that the chart of the page has: of names, and of edits with the file in view."""
+    chosen, dear = tuning.chosen, tuning.frontier[-1]
+    loss = chosen.totals.loss
+    bound = f"The mean of {share(loss.reference_recall)} of names and {share(loss.edit_grounding)} of edits."
+    if not loss.edits:
+        bound = "Of the names that later calls used."
+    if dear.kept > chosen.kept + GAIN:
+        more = dollars(dear.cost - chosen.cost)
+        bound += f" Most is kept at {dear.budget:,} tokens: {share(dear.kept)}, for {more} more."
+    names = f"{loss.in_view:,} of {loss.uses:,}"
+    lines: tuple[Line, ...] = (
+        ("earlier names that calls used, in view", names, False),
+        ("edits with the file's latest read in view", f"{loss.grounded:,} of {loss.edits:,}", False),
+    )
+    return Tile("Of what was needed later, still in view", share(chosen.kept), "", "with names and edits", bound, lines)
+
+
+def _budget(what: str, chosen: int, tried: Mapping[int, tuple[float, float]], why: str) -> Tile:
     """Return the tile of a budget; `tried` has the cost and the kept share of each that was tried."""
-    why, note = reasons
+    note = "Kept is the mean of two shares: of names that later calls used, and of edits with the file in view."
     lines = [
         (f"{budget:,} tokens", f"{dollars(cost)}, {share(rate)} kept", budget == chosen)
         for budget, (cost, rate) in sorted(tried.items())
