@@ -257,6 +257,29 @@ def test_the_last_line_names_no_model_of_an_earlier_run(tmp_path: Path, environ:
 
 
 @pytest.mark.usefixtures("upstream")
+def test_without_a_strategy_the_last_line_says_that_wane_was_off(tmp_path: Path, run: Run) -> None:
+    agent(tmp_path, ASKING)
+    done = run("--strategy", "none", "--budget", "auto", "--", "claude")
+    assert re.search(
+        r"^wane: 1 request; Wane was off \(--strategy none\): requests held \d+ tokens at most, and nothing was evicted",
+        done.stderr,
+        re.MULTILINE,
+    )
+    assert "budget auto" not in done.stderr
+    assert "the view held" not in done.stderr
+
+
+@pytest.mark.usefixtures("upstream")
+def test_the_budget_auto_is_that_of_the_session_and_said_with_its_reason(tmp_path: Path, run: Run) -> None:
+    agent(tmp_path, ASKING.replace('"name": "read"', '"name": "read", "description": "Reads. " * 40_000'))
+    _, line, auto, _ = run("--budget", "auto", "--", "claude").stderr.splitlines()
+    said = re.fullmatch(r"wane: budget auto: ([\d,]+) tokens, 2\.5 times the [\d,]+ that never leave", auto)
+    assert said is not None, auto
+    assert int(said[1].replace(",", "")) > 80_000
+    assert f" of {said[1]} tokens at most, 0 were evicted" in line
+
+
+@pytest.mark.usefixtures("upstream")
 def test_a_budget_that_leaves_too_little_room_is_said_at_the_end(tmp_path: Path, run: Run) -> None:
     agent(tmp_path, ASKING.replace('"name": "read"', '"name": "read", "description": "Reads. " * 4_000'))
     log = tmp_path / "run.log"

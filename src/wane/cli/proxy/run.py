@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from wane.budgets import AutoBudget
 from wane.cli import failure
 from wane.cli.failure import UsageError, need_proxy
 from wane.cli.parser import LIKENESS
@@ -31,6 +32,7 @@ from wane.proxy.settings import Address
 from wane.proxy.store import DISK
 from wane.proxy.store.database import scheme_of
 from wane.savings import Money, described_effect
+from wane.strategies.registry import traits
 
 if TYPE_CHECKING:
     from wane.proxy.server.running import ProxyOptions, Running
@@ -134,6 +136,9 @@ def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, 
             say(f"shadow: {line}")
     if not run_options.quiet:
         say(summary(proxy, sessions, options, log))
+        if traits(options.context.strategy).bounded:
+            for auto in chosen_budgets(sessions):
+                say(str(auto))
         if where := where_to_look(sessions, options.store):
             say(where)
         if advice := advice_on(sessions):
@@ -172,6 +177,12 @@ def advice_on(sessions: Sequence[SessionStatus]) -> str:
     return "" if worst is None else worst.advice
 
 
+def chosen_budgets(sessions: Sequence[SessionStatus]) -> list[AutoBudget]:
+    """Return the different budgets `auto` of sessions, the smallest first; none if another one was set."""
+    chosen = {status.facts.chosen for status in sessions if status.facts.chosen is not None}
+    return sorted(chosen, key=lambda auto: (auto.tokens, auto.reason))
+
+
 def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOptions, log: RunLog) -> str:
     """Return a line about the requests of a run."""
     warned = f"; {count_noun(log.warnings, 'warning')} in {log.baseFilename}" if log.warnings else ""
@@ -185,10 +196,14 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
         line += f" ({', '.join(others)})"
     if not proxy.traffic.peak:
         return f"{line}; none had a history and tools to manage{warned}"
-    peak = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
-    evicted = proxy.traffic.evicted_tokens()
-    if options.predict is None:
-        line += f"; the view held {peak} at most, {evicted:,} were evicted"
+    peak, evicted = f"{proxy.traffic.peak:,}", proxy.traffic.evicted_tokens()
+    if not traits(options.context.strategy).bounded:
+        line += f"; Wane was off (--strategy none): requests held {peak} tokens at most, and nothing was evicted"
+    elif options.predict is None:
+        # Under `auto` each session has a budget of its own.
+        budgets = {auto.tokens for auto in chosen_budgets(sessions)} or {options.context.budget}
+        limit = f" of {budgets.pop():,}" if len(budgets) == 1 else ""
+        line += f"; the view held {peak}{limit} tokens at most, {evicted:,} were evicted"
     total = sum((status.own_money for status in sessions), Money())
     agents = [status for status in sessions if status.facts.parent]
     if total.account.known:

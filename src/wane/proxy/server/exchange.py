@@ -390,6 +390,7 @@ class Exchange:
             room=session.room(self._model),
             thrashing=engine.thrashing,
             note=cached.warning or cached.remark or shortfall,
+            chosen=session.chosen,
         )
         cached.remark = ""
         cached.views.append(ViewStatus(cached.last, facts.view, facts.evicted_now, facts.history))

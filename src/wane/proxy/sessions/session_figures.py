@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from wane.budgets import AutoBudget
 from wane.conversation.thrashing import Thrashing
 from wane.core import Room
 from wane.core.episodes import Choice
@@ -36,6 +37,7 @@ class Facts:
         owner: the member of a team to whom the session belongs; empty for none.
         parent: for a sub-agent's session, the id of the session that started it, or `?` if that is not known; else
             empty.
+        chosen: the budget `auto` of the session; None if another one was set.
     """
 
     session: str
@@ -53,6 +55,7 @@ class Facts:
     note: str = ""
     owner: str = ""
     parent: str = ""
+    chosen: AutoBudget | None = None
 
     @property
     def warning(self) -> str:
