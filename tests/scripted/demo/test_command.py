@@ -26,6 +26,7 @@ STRATEGIES = first_quick("cwl", "truncate", "none")
 WANE = (sys.executable, "-m", "wane.cli.main")
 INSTALLED = Path(sys.executable).with_name("wane")
 KEPT_IN = "kept"
+ROOT = Path(__file__).parents[3]
 RAN = "ran"
 
 
@@ -118,6 +119,40 @@ def test_episodes_keep_the_budget_and_the_users_words_and_later_tasks_need_earli
     progress = runs["cwl"].progress
     assert "not a language model" in progress.splitlines()[0]
     assert (progress.count("passed"), progress.count("pass ")) == (summary["tasks"], summary["passes"])
+
+
+DOCUMENTED = (ROOT / "docs" / "demo.md").read_text(encoding="utf-8")
+
+
+def documented_column(strategy: str) -> dict[str, str]:
+    """The column of a strategy in the table of the docs, by row."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in DOCUMENTED.splitlines() if line[:1] == "|"
+    ]
+    column = rows[0].index({"cwl": "Wane"}.get(strategy, f"`{strategy}`"))
+    return {row[0]: row[column] for row in rows[2:]}
+
+
+@pytest.mark.skipif(
+    f"with Python {sys.version_info.major}.{sys.version_info.minor}." not in DOCUMENTED,
+    reason="another version of Python writes other tracebacks",
+)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_docs_have_the_figures_of_a_run(runs: Mapping[str, Run], strategy: str) -> None:
+    summary = runs[strategy].summary
+    lost = summary["most_turns_lost"]
+    assert documented_column(strategy) == {
+        "tasks that pass": f"{summary['tasks_passed']} of {summary['tasks']}",
+        "largest view, in tokens": f"{summary['peak_view_tokens']:,}",
+        "requests over the budget": f"{summary['over_budget'] + summary['unmet']}",
+        "user turns missing from a request, at most": f"{lost} of {summary['tasks']}" if lost else "0",
+        "model calls": f"{summary['model_calls']}",
+        "input tokens": f"{summary['input_tokens']:,}",
+        "share of them from a prefix cache": f"{summary['prefix_reuse']:.0%}",
+        "cost": f"${summary['cost_usd']:.2f}",
+        "read again": f"{summary['re_read']}",
+        "recalled": f"{summary['recalled']}" if strategy == "cwl" else "-",
+    }
 
 
 @pytest.mark.wide
