@@ -39,7 +39,7 @@ def test_what_is_not_known_makes_the_cost_a_bound() -> None:
     unreported = Account().plus(USAGE, 0.5).plus(None, None)
     assert unreported.describe() == "at least $0.50 (1 of 2 calls)"
     nothing = Account.of([call(None)])
-    assert (nothing.describe(), nothing.brief) == ("cost unknown", "$?")
+    assert (nothing.describe(), nothing.brief) == ("cost unknown", "cost unknown")
     assert nothing.to_dict()["cost_usd"] is None
 
 

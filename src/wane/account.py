@@ -154,7 +154,7 @@ class Account:
 
     @property
     def brief(self) -> str:
-        """The cost in one word: `$0.42`, `≥$20.32` if it does not cover every call, `$?` if it covers none."""
+        """The cost in a word or two: `$0.42`, `≥$20.32` if it does not cover every call, `cost unknown` for none."""
         if self.complete:
             return dollars(self.at_least)
         return f"≥{dollars(self.at_least)}" if self.known else dollars(None)

@@ -11,9 +11,9 @@ _NOTHING: Final = 1e-9  # dollars below which an amount is what a sum of others 
 
 
 def dollars(amount: float | None) -> str:
-    """Return dollars as `round_dollars` rounds them; `$?` if the amount is unknown."""
+    """Return dollars as `round_dollars` rounds them; `cost unknown` for None."""
     if amount is None:
-        return "$?"
+        return "cost unknown"
     return f"${amount:.1e}" if _NOTHING < abs(amount) < _TINY else f"${round_dollars(amount):,f}"
 
 

@@ -500,7 +500,8 @@ def test_quitting_in_the_middle_of_a_turn_leaves_a_session_to_resume(serve_model
         await at.until("Stopped", "wane --resume")
 
     async def again(at: Terminal) -> None:
-        await at.until("1 turn  0 passes", "> wait\n  shell sleep 60\n", "The last turn was cut off before an answer.")
+        unanswered = "> wait\n  shell sleep 60\n  no result: the session stopped before, so that it may not have run\n"
+        await at.until("1 turn  0 passes", unanswered, "The last turn was cut off before an answer.")
         await at.answers("what happened?", "ok")
 
     requests = converse(serve_model, repository, [shell("sleep 60"), Reply("ok")], scene, again, yolo=True)

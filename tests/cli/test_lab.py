@@ -692,7 +692,7 @@ def test_choices_are_those_that_there_are() -> None:
         (round_tokens(940), "940"),
         (round_tokens(65_600), "66k"),
         (round_tokens(999_600), "1.0M"),
-        (dollars(None), "$?"),
+        (dollars(None), "cost unknown"),
         (dollars(0), "$0.00"),
         (dollars(0.7), "$0.70"),
         (dollars(0.0042), "$0.0042"),

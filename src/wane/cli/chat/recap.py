@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
-from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
 from rich.text import Text
 
+from wane.agent.prompts import INTERRUPTED
 from wane.agent.user_turns import UserTurn, turns_of
 from wane.cli.chat.narration import format_call
 from wane.cli.terminal.answer import AnswerText
@@ -71,24 +72,35 @@ def _turn_lines(turn: UserTurn) -> Iterator[Text | AnswerText]:
     yield Text()
     yield Text(f"> {one_line(turn.words)}", style="cyan")
     calls: list[ToolCallPart] = []
+    answered = {
+        part.tool_call_id
+        for message in turn.messages
+        for part in message.parts
+        if isinstance(part, RetryPromptPart) or (isinstance(part, ToolReturnPart) and part.content != INTERRUPTED)
+    }
     for message in turn.messages:
         for part in message.parts:
             if isinstance(part, ToolCallPart) and part.tool_name != DELIMITER:
                 calls.append(part)
             elif isinstance(part, TextPart) and isinstance(message, ModelResponse) and part.content.strip():
-                yield from _call_line(calls)
+                yield from _call_line(calls, answered)
                 calls = []
                 yield AnswerText(cut(part.content, _LONGEST_ANSWER))
-    yield from _call_line(calls)
+    yield from _call_line(calls, answered)
 
 
-def _call_line(calls: list[ToolCallPart]) -> Iterator[Text]:
+def _call_line(calls: list[ToolCallPart], answered: Collection[str]) -> Iterator[Text]:
+    """Yield a line for calls in a row, and one for each of them that has no result: whether it ran is not recorded."""
     if len(calls) == 1:
         yield Text(f"  {format_call(calls[0].tool_name, raw_arguments(calls[0]) or '{}')}", style="dim")
     elif calls:
         tools = Counter(printable(call.tool_name) for call in calls)
         names = ", ".join(f"{tool} ({number})" if number > 1 else tool for tool, number in tools.items())
         yield Text(f"  {len(calls):,} calls: {names}", style="dim")
+    for call in calls:
+        if call.tool_call_id not in answered:
+            which = "" if len(calls) == 1 else f" of {format_call(call.tool_name, raw_arguments(call) or '{}')}"
+            yield Text(f"  no result{which}: the session stopped before, so that it may not have run", style="yellow")
 
 
 def log_lines(session: AgentSession) -> list[str]:
