@@ -116,7 +116,7 @@ def test_sessions_in_databases_and_of_newer_agents_are_found_and_have_short_ids(
         ("copilot-cli", "10fb4666"),
         ("gemini-cli", "e3fa7d24"),
         ("opencode", "dfd953d5"),
-        ("goose", "20261122"),
+        ("goose", "20261122_1"),
     ]
     heads = [look_into(file) for file in found]
     assert [head.title for head in heads] == ["do it in Copilot", "Fix calc.py: add subtracts.", "Fix add", "Fix add"]
@@ -136,7 +136,7 @@ def test_short_ids_tell_sessions_apart(tmp_path: Path) -> None:
     for name in ("019af3c1-0a0b-7c1d-8e2f-001122334455", "019af3c1-0a0c-7c1d-8e2f-001122334455", "5a3e"):
         write_lines(tmp_path / ".pi" / "agent" / "sessions" / "p" / f"2026-01-01_{name}.jsonl", *PI)
     found = find_sessions({}, tmp_path)
-    assert sorted(short_ids(found)) == ["019af3c1-0a0b", "019af3c1-0a0c", "2026-01-"]
+    assert sorted(short_ids(found)) == ["019af3c1-0a0b", "019af3c1-0a0c", "2026-01-01_5a3e"]
     for file, short in zip(found, short_ids(found), strict=True):
         assert matching(short, found) == [file]
     assert matching(found[0].id, found) == [found[0]]

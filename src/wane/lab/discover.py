@@ -72,6 +72,7 @@ SHORT: Final = 8
 """Characters of a short id, unless more are needed to tell two apart."""
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+_DATE: Final = re.compile(r"20\d\d-?[01]\d-?[0-3]\d(?!\d)")
 _PREFIXES: Final = ("ses_", "session-", "rollout-")
 
 
@@ -124,15 +125,19 @@ def matching(prefix: str, files: Iterable[FoundSession]) -> list[FoundSession]:
 
 
 def short_ids(files: Sequence[FoundSession]) -> list[str]:
-    """Return a short form of each session's id that no other of these sessions begins with."""
+    """Return a short form of each session's id that no other of these sessions begins with.
+
+    An id that begins with a date stays whole: a month or a day begins the ids of many other sessions.
+    """
     names = [_bare(file.id) for file in files]
     lengths = dict.fromkeys(names, SHORT)
+    lengths |= {name: len(name) for name in names if _DATE.match(name)}
     for name, following in pairwise(sorted(lengths)):
         length = SHORT
         while name[:length] == following[:length]:
             length += 1
         lengths[name] = max(lengths[name], length)
-        lengths[following] = length
+        lengths[following] = max(lengths[following], length)
     return [name[: lengths[name]] for name in names]
 
 
