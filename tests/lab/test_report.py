@@ -703,6 +703,23 @@ def test_a_view_says_what_it_comes_to_and_saves_its_picture(browser: Browser, tm
 
 
 @needs_chromium
+def test_a_sweep_draws_what_it_calls_cheapest_and_says_that_its_table_scrolls(browser: Browser, tmp_path: Path) -> None:
+    names = ("none", "truncate", "compact", "clear-tools", "fold", "cwl")
+    swept = sweep([tale().study_session()], names, (1_000, 1_500, 3_000), StrategySettings(), InProcess())
+    write_sweep_report(tmp_path / "s.html", swept)
+    browser.look(1280, 900)
+    browser.open(tmp_path / "s.html")
+    pressed = (
+        "[...document.querySelectorAll('#sweep .legend button[aria-pressed=true]')].map(it => it.dataset.strategy)"
+    )
+    drawn = set(browser.run(pressed))
+    assert {point.strategy for point in swept.frontier} <= drawn < set(names)
+    assert browser.text("#points .scrolls") == "16 rows: scroll in the table for all of them."
+    box = "document.querySelector('#points .tall')"
+    assert browser.run(f"{box}.scrollHeight > {box}.clientHeight")
+
+
+@needs_chromium
 def test_the_frontier_is_a_staircase(browser: Browser, tmp_path: Path) -> None:
     # What was read first is needed last, so that a larger budget recalls more.
     told = Tale("far").system(50).user(100, "Make it work.")

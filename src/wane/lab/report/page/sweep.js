@@ -49,7 +49,9 @@ function comparedPlot() {
 
 function costPlot(body, every, file) {
   const names = [...new Set(every.map((point) => point.strategy))];
-  const hidden = data.report === "sweep" ? hiddenAtFirst(names) : data.report === "tune" ? new Set(names.filter((name) => !["cwl", "compact", OTHERS].includes(name))) : new Set();
+  // What the sentence above names is in the chart from the first.
+  const best = new Set(every.filter((point) => point.best).map((point) => point.strategy));
+  const hidden = data.report === "sweep" ? new Set([...hiddenAtFirst(names)].filter((name) => !best.has(name))) : data.report === "tune" ? new Set(names.filter((name) => !["cwl", "compact", OTHERS].includes(name))) : new Set();
   const legend = h("div", { class: "legend", role: "group", "aria-label": "Strategies shown" }, names.map((name) => legendButton(name, hidden, () => draw())));
   const box = h("div", { class: "plot" });
   const tip = h("div", { class: "tip", role: "status", hidden: true });
@@ -139,6 +141,9 @@ function sweepTip(point) {
 
 const OTHERS = "other policies";
 
+// How many rows a table of points has room for.
+const ROWS_IN_SIGHT = 12;
+
 function sweepTable() {
   const body = section("points", "All points", "The frontier's points are marked.");
   const columns = data.columns.filter((column) => data.points.some((point) => point.values[column.key]));
@@ -155,6 +160,7 @@ function sweepTable() {
   });
   const table = h("table", { class: "figures few" }, h("thead", {}, head), h("tbody", {}, list));
   body.append(seg("Columns", [["few", "Main figures"], ["all", "All figures"]], "few", (value) => table.classList.toggle("few", value === "few")));
+  if (list.length > ROWS_IN_SIGHT) body.append(h("p", { class: "small scrolls" }, `${n0(list.length)} rows: scroll in the table for all of them.`));
   body.append(h("div", { class: "wide tall", tabindex: 0, role: "region", "aria-label": "All points, scrollable" }, table));
   body.append(h("details", {}, h("summary", {}, "What the columns mean"), h("dl", { class: "glossary" }, data.columns.map((column) => [h("dt", {}, column.title), h("dd", {}, column.help)]))));
 }
