@@ -31,6 +31,7 @@ from wane.lab.replaying.jobs import InProcess, Job
 from wane.lab.report import TEXT_LIMIT, Simulated, write_report, write_sweep_report, write_view
 from wane.lab.report.page import LEAST, Texts, render, shorten, size_of, texts_within, to_json
 from wane.lab.report.sessions import outline_of
+from wane.lab.report.simulating import simulate_sessions
 from wane.lab.sweep import sweep
 from wane.money import dollars
 from wane.strategies.registry import STRATEGY_NAMES
@@ -631,6 +632,21 @@ def test_the_budget_is_at_the_axis_and_in_the_legend_where_no_line_passes(shown:
     own = shown.run(f"(it => [it.top, it.bottom])({box.format('.budget text')})")
     assert not shown.run(f"{others}.filter(it => it.top < {own[1]} - 2 && it.bottom > {own[0]} + 2).length")
     assert shown.text("#views .legend .entry") == "budget 2,000"
+
+
+@needs_chromium
+def test_a_line_above_the_budget_has_its_reason_beside_the_budget(browser: Browser, tmp_path: Path) -> None:
+    studied = [tale().study_session()]
+    simulated = simulate_sessions(studied, 400)
+    assert simulated is not None
+    raised = simulated[0].replay.totals.raised_to
+    assert raised > 400
+    write_view(tmp_path / "v.html", [studied[0].subject.material], simulated=simulated)
+    browser.look(1280, 900)
+    browser.open(tmp_path / "v.html")
+    browser.settle()
+    why = f"budget 400; Wane worked with up to {raised:,}, as what never leaves left too little room"
+    assert browser.text("#views .legend .entry") == why
 
 
 @needs_chromium

@@ -171,6 +171,7 @@ def run_of(replay: Replay, material: Material, note: Note) -> dict[str, Any]:
         "name": replay.strategy,
         "how": traits(replay.strategy).takes or "other",
         "budget": replay.budget,
+        "raised_to": replay.totals.raised_to or None,
         "sizes": [call.tokens for call in calls],
         "read": [call.read for call in calls],
         "cost": [round(call.cost * _MICRO) for call in calls],

@@ -111,10 +111,10 @@ def tiles_of_tuning(tuning: Tuning) -> tuple[Tile, ...]:
     rivals = [(alternative.value, chosen.budget, alternative.totals) for alternative in strategies]
     cost = _cost(tuning.baselines, chosen.totals, f"{chosen.budget:,} tokens", _prices(tuning.studied))
     cost = _with_cheaper(cost, tuning.baselines, chosen.totals, rivals)
-    return _budget("Recommended budget", chosen.budget, tried, why), cost, _kept(tuning)
+    return _budget("Recommended budget", chosen.budget, tried, why), cost, kept_tile(tuning)
 
 
-def _kept(tuning: Tuning) -> Tile:
+def kept_tile(tuning: Tuning) -> Tile:
     """Return the share that the chart of the page has: of names, and of edits with the file in view."""
     chosen, dear = tuning.chosen, tuning.frontier[-1]
     loss = chosen.totals.loss

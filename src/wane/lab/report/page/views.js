@@ -65,7 +65,7 @@ function viewsSection() {
     const runs = session().runs;
     tools.replaceChildren();
     const largest = Math.max(...runs.flatMap((it) => it.sizes.length ? [peak(it.sizes)] : [0]));
-    const budget = runs.find((it) => it.budget)?.budget;
+    const budget = runs.find((it) => it.budget)?.budget, raised = runs.find((it) => it.name === "cwl")?.raised_to;
     if (budget && runs.length > 1 && largest > 1.6 * budget && !lone) {
       zoomed = true;
       const options = [["budget", "Near the budget"], ["all", "All"]];
@@ -74,7 +74,7 @@ function viewsSection() {
     tools.append(savers(() => chart.node, `${session().name}-window`));
     legend.replaceChildren();
     if (runs.length > 1) legend.append(...runs.map((it) => legendButton(it.name, hidden, draw)));
-    if (budget) legend.append(h("span", { class: "entry" }, swatch("var(--budget)", "5 4"), `budget ${n0(budget)}`));
+    if (budget) legend.append(h("span", { class: "entry" }, swatch("var(--budget)", "5 4"), `budget ${n0(budget)}${raised ? `; Wane worked with up to ${n0(raised)}, as what never leaves left too little room` : ""}`));
     at = null;
     draw();
   };
