@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from generated import write_or_check
-from wane.lab.choosing import frontier
+from wane.lab.best_budget import frontier
 from wane_research.bench.results import COLUMNS, Result, Row, read_result
 from wane_research.bench.sources import load_sources
 from wane_research.cli.lab.bench import cells

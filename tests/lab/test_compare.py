@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.lab.tales import AUTOMATIC, WRITTEN, Tale, working
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
-from wane.lab.choosing import CLOSE, GAIN, choose, frontier, knee, unbeaten
+from wane.lab.best_budget import CLOSE, GAIN, choose, frontier, knee, unbeaten
 from wane.lab.loss import LossTotals
 from wane.lab.readers import Recording
 from wane.lab.recorded_session import CallUsage, ModelCall

@@ -11,7 +11,7 @@ from typing import Any, Final
 from wane.budgets import AutoBudget
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
-from wane.lab.choosing import begin, explain_budget, frontier, unbeaten
+from wane.lab.best_budget import begin, explain_budget, frontier, unbeaten
 from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Progress, baselines_of, prices_of, run_each, total
 from wane.lab.replaying.jobs import JobEngine

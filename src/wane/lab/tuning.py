@@ -12,7 +12,7 @@ from wane.budgets import AutoBudget
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.core.policy import Order
-from wane.lab.choosing import CLOSE, begin, choose, frontier, unbeaten
+from wane.lab.best_budget import CLOSE, begin, choose, frontier, unbeaten
 from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Progress, baselines_of, prices_of, run_each, total
 from wane.lab.replaying.jobs import JobEngine

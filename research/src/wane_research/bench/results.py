@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core.errors import FormatError, WaneError
-from wane.lab.choosing import frontier
+from wane.lab.best_budget import frontier
 from wane.lab.columns import Column
 from wane_research.bench.figures import Figures, total
 from wane_research.bench.running import BASELINE, PRICED, PRICES, Cell, Subject

@@ -21,7 +21,7 @@ from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import count_noun, plain_console, printable
 from wane.core.policy import MAX_BUDGET
 from wane.lab.advice import advised_for_all, common_window, kept_budgets, recorded_budgets
-from wane.lab.choosing import beats, differences, explain_budget
+from wane.lab.best_budget import beats, differences, explain_budget
 from wane.lab.names import JOURNAL
 from wane.lab.replaying.compare import cheaper_clause
 from wane.lab.sweep import parse_budgets

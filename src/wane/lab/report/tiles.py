@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from wane.lab.choosing import GAIN
+from wane.lab.best_budget import GAIN
 from wane.lab.counting import Material
 from wane.lab.loss import LossTotals
 from wane.lab.replay_figures import Totals
@@ -122,8 +122,8 @@ def kept_tile(tuning: Tuning) -> Tile:
     if not loss.edits:
         bound = "Of the names that later calls used."
     if dear.kept > chosen.kept + GAIN:
-        more = dollars(dear.cost - chosen.cost)
-        bound += f" Most is kept at {dear.budget:,} tokens: {share(dear.kept)}, for {more} more."
+        extra = dollars(dear.cost - chosen.cost)
+        bound += f" Most is kept at {dear.budget:,} tokens: {share(dear.kept)}, for {extra} more."
     names = f"{loss.in_view:,} of {loss.uses:,}"
     lines: tuple[Line, ...] = (
         ("earlier names that calls used, in view", names, False),
