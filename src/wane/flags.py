@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from pkgutil import resolve_name
 from types import NoneType, UnionType
@@ -99,7 +100,9 @@ class Declared:
             raise ConfigError(f"{name} is empty; give it a value, or leave it out")
         if self.choices and value not in self.choices:
             *others, last = self.choices
-            raise ConfigError(f"{name} is {value!r:.80}; it must be {', '.join(others)} or {last}")
+            near = get_close_matches(value, self.choices, 1, 0.7)
+            guess = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"{name} is {value!r:.80}; it must be {', '.join(others)} or {last}{guess}")
         number = _NUMBERS.get(self.kind) if self.flag.read is None else None
         try:
             if number and not value.isascii():

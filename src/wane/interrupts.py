@@ -15,10 +15,10 @@ def hold_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # Python raises it in no other
         yield
         return
-    held: list[int] = []
+    received: list[int] = []
     # Processes inherit what is blocked. This process may get the signal in another thread, such as the one that draws
     # a bar of progress, and would handle it in this one: so the handler is replaced as well.
-    before = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    before = signal.signal(signal.SIGINT, lambda number, _: received.append(number))
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if os.name == "posix" else set()
     try:
         yield
@@ -26,5 +26,5 @@ def hold_interrupts() -> Iterator[None]:
         if os.name == "posix":
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         signal.signal(signal.SIGINT, before)
-        if held:
+        if received:
             signal.raise_signal(signal.SIGINT)

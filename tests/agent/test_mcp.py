@@ -197,6 +197,16 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: str) -> No
         Servers([tmp_path / "absent.json"])
 
 
+def test_a_file_that_cannot_be_used_is_named_before_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("fastmcp", "fastmcp.client.transports"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigError, match=r"absent\.json: No such file"):
+        Servers([tmp_path / "absent.json"])
+    (tmp_path / "servers.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"servers\.json: it is not JSON"):
+        Servers([tmp_path / "servers.json"])
+
+
 def test_two_servers_of_one_name_are_refused(servers: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text(servers.read_text())

@@ -128,6 +128,8 @@ def test_whatever_keeps_a_client_from_being_made_is_said(monkeypatch: pytest.Mon
     ("spec", "words"),
     [
         *((spec, "write provider:model") for spec in ("nosuch:x", "plain", "", "openai:")),
+        ("ollma:x", "the model 'ollma:x' is unknown; did you mean ollama:x\\?"),
+        ("anthropic", "the model 'anthropic' is unknown; did you mean anthropic:MODEL\\?"),
         ("opnai:gpt-x", "the model 'opnai:gpt-x' is unknown; did you mean openai:gpt-x\\?"),
         ("antropic:claude-x", "did you mean anthropic:claude-x\\?"),
         ("gpt-x", "did you mean openai:gpt-x\\?"),

@@ -52,6 +52,17 @@ def test_names_the_request_the_cause_and_the_price(run: Run, tmp_path: Path, mon
     assert "nothing was read, though 5,300 were cached 1 s before" in done.out
 
 
+@pytest.mark.parametrize("command", [("doctor",), ("report", "--days", "36500")], ids=["doctor", "report"])
+def test_tables_fit_a_narrow_terminal(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    done = run(*command, write_session(tmp_path / "pi.jsonl", BROKEN))
+    assert done.code == 0, done.err
+    assert "The beginning" in done.out
+    assert not [line for line in done.out.splitlines() if len(line) > 40]
+
+
 def test_the_page_says_the_same_as_the_terminal(run: Run, tmp_path: Path) -> None:
     session, page = write_session(tmp_path / "pi.jsonl", BROKEN), tmp_path / "cache.html"
     rewrites = json.loads(run("doctor", session, "--json").out)["sessions"][0]["rewrites"]

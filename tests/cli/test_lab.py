@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -213,7 +214,7 @@ class TestReplay:
         assert "compact called the model" in text
         assert "The floor is $" in text
 
-    @pytest.mark.parametrize("columns", [30, 50, 70, 80, 200])
+    @pytest.mark.parametrize("columns", [40, 50, 70, 80, 200])
     def test_no_figure_is_cut(self, run: Run, chat: Path, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
         """At 80 columns "2,01" stood for 2,015: a narrow terminal gets fewer columns, never parts of figures."""
         args = ("replay", chat, "--budget", "2k", "--workers", "1")
@@ -286,6 +287,25 @@ class TestReplay:
         text = flat(run("replay", heavy, "--strategy", "cwl").out)
         assert "Budget 80,000 tokens, prices " in text
         assert "Budget auto: 126,000 tokens, 2.5 times the 50,103 that never leave." in text
+
+    def test_of_a_folder_it_is_said_whose_figures_are_printed(self, run: Run, chat: Path, tmp_path: Path) -> None:
+        folder = tmp_path / "several"
+        folder.mkdir()
+        for name in ("a.json", "b.json"):
+            shutil.copy(chat, folder / name)
+        text = run("view", folder, "--output", tmp_path / "v.html").err
+        assert f"wane: session 1 of 2 in {folder}: " in text
+        assert "; the page has the others, too, and figures of this one" in text
+        assert f"name another by its file, such as {folder / 'b.json'}" in text
+        assert "session 1 of" not in run("view", folder / "b.json", "--output", tmp_path / "v.html").err
+
+    def test_a_share_may_be_written_in_percent(self, run: Run, chat: Path) -> None:
+        def view_tokens(low_water: str) -> object:
+            options = ("--budget", "2k", "--strategy", "cwl", "--low-water", low_water)
+            [row] = run_replay(run, chat, *options)["strategies"]
+            return row["view_tokens"]
+
+        assert view_tokens("30%") == view_tokens("0.3") != view_tokens("0.9")
 
     def test_a_budget_may_be_a_share_of_the_models_window(self, run: Run, chat: Path, tmp_path: Path) -> None:
         priced = ("--price", "anthropic:claude-sonnet-4-5", "--strategy", "cwl")  # a window of 200,000 tokens
@@ -368,6 +388,8 @@ class TestReplay:
         ("args", "why"),
         [
             (["nowhere.json"], "there is no file or folder nowhere.json"),
+            (["chta.json"], "there is no file or folder chta.json; did you mean chat.json?"),
+            (["chat.json", "--report", "/proc/wane.html"], "cannot write the report /proc/wane.html: "),
             (["chat.json", "--strategy", "best"], "strategy 'best' is unknown; known: none, truncate"),
             (["chat.json", "--strategy", "compact,Wane"], "did you mean cwl?"),
             (["chat.json", "--strategy", "nothing set aside"], "did you mean none?"),

@@ -86,6 +86,11 @@ class TestHelp:
         assert run(*name.split(), "-h").out == done.out
         assert max(map(len, done.out.splitlines())) <= 80
 
+    def test_the_word_help_shows_it_as_well(self, run: Run) -> None:
+        assert run("help") == run("--help")
+        assert run("help", "proxy", "tokens") == run("proxy", "tokens", "--help")
+        assert "75   the model's provider" in run("help").out
+
     def test_it_says_what_there_is(self, run: Run) -> None:
         page = run("--help").out
         for command in COMMANDS:
@@ -112,6 +117,12 @@ class TestCommandLine:
         [
             (["plna"], "unknown command 'plna'; did you mean plan? See wane --help"),
             (["chat"], "unknown command 'chat'; wane alone starts the chat, and wane -p TASK does one task."),
+            (["hlep", "replay"], "unknown command 'hlep'"),
+            (["hlep", "replay", "--budget", "3"], "unknown command 'hlep'"),
+            (["proxy", "forget"], "for example: wane proxy forget "),
+            (["plan", "x.json", "--policy", "papr"], "it must be default or paper; did you mean paper?"),
+            (["view", "https://example.com/x.json"], "https://example.com/x.json is an address, and Wane reads files"),
+            (["plan", "x", "--low-water", "130%"], "--low-water is '130%'; it must be a share above 0 and at most 1"),
             (["chat", "--budjet", "3"], "unknown option --budjet; did you mean --budget? See wane --help"),
             (["demo", "--strategy", "wane"], "strategy 'wane' is unknown; known: none, truncate"),
             (["demo", "--strategy", "wane"], "; did you mean cwl?"),

@@ -35,7 +35,7 @@ def session_path(store: SessionStore, here: Path) -> Path:
 
 class TestList:
     def test_none(self, run: Run, here: Path) -> None:
-        assert run("sessions").out.startswith("There are no sessions of ")
+        assert run("sessions").out.startswith("Wane's own agent has no session in ")
         assert run("sessions", "--all").out == "There are no sessions.\n"
         assert run("sessions", "--json").out == "[]\n"
 

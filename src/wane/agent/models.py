@@ -230,10 +230,12 @@ def _guess_model(spec: str) -> str | None:
     from pydantic_ai.models import KnownModelName
 
     provider, colon, name = spec.partition(":")
+    providers = dict.fromkeys([*(known.partition(":")[0] for known in get_args(KnownModelName.__value__)), *_SETTINGS])
+    if not colon and provider in providers:
+        return f"{provider}:MODEL"
     if not colon:
         family = next((family for family in _FAMILIES if spec.startswith(family)), None)
         return f"{_FAMILIES[family]}:{spec}" if family else None
-    providers = dict.fromkeys(known.partition(":")[0] for known in get_args(KnownModelName.__value__))
     near = get_close_matches(provider, providers, 1, LIKENESS)
     return f"{near[0]}:{name}" if near and near[0] != provider else None
 

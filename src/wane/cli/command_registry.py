@@ -33,6 +33,7 @@ Exit codes:
   0    done
   1    it failed: a model error, a missing extra, a damaged session
   2    an option or the input cannot be used
+  75   the model's provider is down, or the account has no money left
   130  stopped with Ctrl-C
 """
 

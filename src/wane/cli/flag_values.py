@@ -103,24 +103,24 @@ def count(text: str) -> int:
 
 def share(text: str) -> float:
     """Return a share above 0, to 1."""
-    return _number(text, lambda value: 0 < value <= 1, "it must be a share above 0 and at most 1")
+    return _share(text, lambda value: 0 < value <= 1, "it must be a share above 0 and at most 1")
 
 
 def share_from_zero(text: str) -> float:
     """Return a share from 0 to 1."""
-    return _number(text, lambda value: 0 <= value <= 1, "it must be a share from 0 to 1")
+    return _share(text, lambda value: 0 <= value <= 1, "it must be a share from 0 to 1")
 
 
 def share_or_none(text: str) -> ShareOrNone:
     """Return a share above 0, to 1, or `NO_SHARE`."""
     words = "it must be a share above 0 and at most 1, or none for never"
-    return "none" if _is_none(text) else _number(text, lambda value: 0 < value <= 1, words)
+    return "none" if _is_none(text) else _share(text, lambda value: 0 < value <= 1, words)
 
 
 def share_limit(text: str) -> ShareOrNone:
     """Return a share from 0 to 1, or `NO_SHARE`."""
     words = "it must be a share from 0 to 1, or none for no limit"
-    return "none" if _is_none(text) else _number(text, lambda value: 0 <= value <= 1, words)
+    return "none" if _is_none(text) else _share(text, lambda value: 0 <= value <= 1, words)
 
 
 def tool_class(text: str) -> tuple[str, str]:
@@ -138,6 +138,14 @@ def by_tool(classes: Iterable[tuple[str, str]]) -> dict[str, str]:
         if by_name.setdefault(name, value) != value:
             raise ConfigError(f"--tool-class gives {name!r} two classes, {by_name[name]} and {value}; give one of them")
     return by_name
+
+
+def _share(text: str, fits: Callable[[float], bool], words: str) -> float:
+    """Return a share, which may be written in percent."""
+    number, sign, tail = text.strip().partition("%")
+    if sign and not tail and number:
+        return _number(number, lambda value: fits(value / 100), words) / 100
+    return _number(text, fits, words)
 
 
 def _number(text: str, fits: Callable[[float], bool], words: str) -> float:

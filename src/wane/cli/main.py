@@ -52,6 +52,8 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _run(args: Sequence[str]) -> int:
     arguments: tuple[str, ...] = ()
+    if args[:1] == ["help"]:
+        args = [*args[1:], "--help"]
     if args[:1] == ["run"]:
         from wane.cli.proxy.proxy_commands import split
 

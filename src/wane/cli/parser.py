@@ -81,8 +81,10 @@ class Command:
         meanings = [flag.help for flag in self.flags if argument in (flag.spelled, flag.value)]
         first = [meaning[:1].lower() + meaning[1:].partition(". ")[0].rstrip(".") for meaning in meanings]
         how = "".join(f": {meaning}" for meaning in first)
-        example = _EXAMPLE.search(self.text)
-        return f"{how}; for example: {example[1]}" if example else how
+        for example in _EXAMPLES.findall(self.text):
+            if example.startswith(f"wane {self.name} "):  # others go before or after it
+                return f"{how}; for example: {example}"
+        return how
 
     @property
     def flags(self) -> tuple[Flag, ...]:
@@ -195,6 +197,8 @@ class _Parser(argparse.ArgumentParser):
                 action = self._last_option(word)
                 if action is not None and words and (action.nargs is None or not _is_option(words[0])):
                     words.popleft()
+            elif word in self.commands and unknown:
+                break  # what follows is for a command that comes too late
             elif word in self.commands:
                 self.command_at = len(args) - len(words) - 1
                 self.commands[word].check(words)
@@ -245,8 +249,8 @@ _ERRORS: Final = {
 """Our words for the errors of argparse."""
 
 _MISSING: Final = re.compile(r"the following arguments are required: (.*)")
-_EXAMPLE: Final = re.compile(r"^  (wane \S.*?)(?:  .*)?$", re.MULTILINE)
-"""An example in a help text, which what it does may follow."""
+_EXAMPLES: Final = re.compile(r"^  (wane \S.*?)(?:  .*)?$", re.MULTILINE)
+"""The examples in a help text, which what they do may follow."""
 
 
 _OTHER_WORDS: Final = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -134,6 +135,11 @@ def _last_words(log: Path | None, start: int) -> str:
 
 
 def _read(file: Path) -> list[Server]:
+    try:  # before anybody installs something for a file that cannot be used
+        json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"it is not JSON: {error}"
+        raise ConfigError(f"cannot use the MCP servers in {file}: {reason}") from error
     # When it is loaded, fastmcp takes settings from the `.env` of the directory, which may hold secrets.
     users = os.environ.get(_ENV_FILE)
     os.environ[_ENV_FILE] = users or os.devnull
@@ -141,7 +147,7 @@ def _read(file: Path) -> list[Server]:
         from fastmcp.client.transports import StdioTransport
         from pydantic_ai.mcp import MCPToolset, load_mcp_toolsets
     except ImportError as error:
-        raise MissingExtraError(f"the MCP servers in {file}", "mcp") from error
+        raise MissingExtraError(f"the list of MCP servers {file}", "mcp") from error
     finally:
         if users is None:
             del os.environ[_ENV_FILE]

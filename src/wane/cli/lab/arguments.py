@@ -32,6 +32,7 @@ from wane.lab.readers import (
 from wane.lab.readers.building.json_lines import LOOKED_AT, Problems
 from wane.lab.readers.choice import list_titles, split_choice
 from wane.lab.readers.documents import json_values
+from wane.lab.readers.named_files import guess_file
 from wane.lab.readers.reading import line_reader_of
 from wane.lab.readers.unread import refuse_unread
 from wane.lab.recorded_session import RecordedSession
@@ -62,6 +63,8 @@ def locate_session(name: str) -> str:
 
     The beginning of an id is enough if no other session's id begins with it.
     """
+    if "://" in name and not Path(name).exists():
+        raise InputError(f"{name} is an address, and Wane reads files alone: fetch it first, as with curl -O")
     if not name or set(name) & set(_OF_PATHS) or name == STDIN or Path(name).exists():
         return name
     if "#" in name:
@@ -77,8 +80,8 @@ def locate_session(name: str) -> str:
         return paths[0]
     if not paths:
         raise SessionNotFoundError(
-            f"there is no file or folder {name}, and no session has an id that begins with {name!r}; "
-            "wane sessions --all lists them"
+            f"there is no file or folder {name}, and no session has an id that begins with {name!r}"
+            f"{guess_file(Path(name)) or '; wane sessions --all lists them'}"
         )
     names = ", ".join(sorted(matches.values())[:_IDS])
     raise SessionNotFoundError(f"{len(matches)} sessions have an id that begins with {name!r}; give more: {names}")

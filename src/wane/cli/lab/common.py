@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from rich.cells import cell_len
 from rich.measure import Measurement
 from rich.table import Table
 
@@ -173,7 +174,7 @@ def figure_table(*columns: str) -> Table:
     heads = ["\n".join(textwrap.wrap(column, _HEAD)) for column in columns[1:]]
     table = plain_table(f"*{columns[0]}", *(f">{head}" for head in heads))
     table.padding = (0, 1, 0, 0)
-    table.columns[0].min_width = 11
+    table.columns[0].min_width = _NAME
     for column in table.columns:
         column.vertical = "bottom"
     return table
@@ -183,6 +184,8 @@ def print_figures(
     columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str] = (), width: int | None = None
 ) -> None:
     """Print a table of figures, none of them cut: columns that a terminal has no room for are left out, and named.
+
+    Where there is still no room, the names in the first column take several lines.
 
     Args:
         columns: the heads.
@@ -204,11 +207,19 @@ def print_figures(
         if width is None or needed <= width or not waiting:
             break
         left_out.append(waiting.pop(0))
+    if width is not None and needed > width:
+        names = [row[0] for row in rows if row]
+        longest = max([_NAME, *map(cell_len, names)])
+        longest_word = max([_NAME, *map(cell_len, " ".join(names).split())])
+        needed = max(width, needed - longest + longest_word)
     plain_console(width=max(needed, 1)).print(table)
     if left_out:
         names = ", ".join(column for column in columns if column in left_out)
         print_lines([f"No room for: {names}. A wider terminal, a pipe and --json have them."], style="dim")
 
+
+_NAME: Final = 11
+"""Characters of the narrowest column of names."""
 
 _HEAD: Final = 10
 """Characters of a line of a head; a longer head takes several."""
@@ -232,6 +243,13 @@ def check_report(path: str | None) -> None:
         raise UsageError(f"cannot write the report {path}: its directory does not exist")
     if Path(path).is_dir():
         raise UsageError(f"cannot write the report {path}: it is a directory; name a file")
+    is_new = not Path(path).exists()
+    try:
+        Path(path).open("ab").close()
+        if is_new:
+            Path(path).unlink()
+    except OSError as error:
+        raise UsageError(f"cannot write the report {path}: {error.strerror or error}") from None
 
 
 def named_lines(what: str, how_many: str, entries: Sequence[str]) -> list[str]:

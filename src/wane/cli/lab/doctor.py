@@ -181,7 +181,7 @@ def _print_causes(totals: Mapping[Cause, CauseTotals]) -> None:
         extra = say_cost({cause: total}) or "-"
         cells = (f"{total.requests:,}", round_tokens(total.tokens), share(total.tokens / everything), extra)
         rows.append([cause.label, *cells, known_by or "-"])
-    print_figures(["cause", "requests", "tokens", "share", "dollars more", "known by"], rows, ["known by"])
+    print_figures(["cause", "requests", "tokens", "share", "dollars more", "known by"], rows, ["known by", "share"])
     priced = sum(total.priced for total in totals.values())
     requests = sum(total.requests for total in totals.values())
     print_lines([""])

@@ -156,7 +156,7 @@ class ViewOptions:
         Flag(
             "SESSION",
             "The session of any agent: its id or the beginning of it, as wane sessions --all lists them, or its file. "
-            "The default is the newest session of this directory.",
+            "Of a folder, the page has all sessions. The default is the newest session of this directory.",
             "[SESSION]",
         ),
     ] = None

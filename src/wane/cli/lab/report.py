@@ -136,7 +136,7 @@ def _nothing(options: ReportOptions, since: date | None, unread: Sequence[Unread
 def _print(overview: Overview, budget: int) -> None:
     print_lines([*_first_lines(overview), ""])
     heads = ["agent", "sessions", "calls", "input", "cached", "output", "cost", "without Wane", "with Wane"]
-    print_figures(heads, list(_agent_rows(overview)), ["output", "input", "cached", "sessions"])
+    print_figures(heads, list(_agent_rows(overview)), ["output", "input", "cached", "sessions", "calls"])
     if compared := overview.comparable_calls().calls:
         guessed = ", output that was not recorded by its text" if overview.total.estimated else ""
         both = (
@@ -151,7 +151,7 @@ def _print(overview: Overview, budget: int) -> None:
         [printable(model) or "not recorded", *_cells(sums), sums.say_cost(_UNKNOWN)] for model, sums in models[:_ROWS]
     ]
     print_lines([""])
-    print_figures(heads, rows, ["output", "input", "cached"])
+    print_figures(heads, rows, ["output", "input", "cached", "calls"])
     print_lines([""])
     days = [day for day in sorted(overview.by_day, reverse=True) if overview.by_day[day]]
     print_figures(["day", "calls", "cost"], [[str(day), *_day(overview, day)] for day in days[:_ROWS]])

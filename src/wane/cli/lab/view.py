@@ -42,6 +42,10 @@ def run_view(options: ViewOptions) -> int:
     if first.of > 1:
         say(f"session {first.number} of {first.of} in {first.path}: {first.session.title or first.session.name}")
         say(f"name another by its number or title: {first.path}#{1 if first.number > 1 else 2}")
+    elif others := sum(entry.parent is None for entry in gathered.recordings[1:]):
+        name = first.session.title or first.session.name
+        say(f"session 1 of {others + 1} in {path}: {name}; the page has the others, too, and figures of this one")
+        say(f"name another by its file, such as {gathered.recordings[-1].path}")
     from wane.lab.report import write_view
 
     studied = study(gathered.recordings, Pricing.of(options.price or PRICE), own_prices=options.price is None)

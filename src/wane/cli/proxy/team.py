@@ -54,7 +54,10 @@ def show_status(options: StatusOptions) -> int:
         write_json(processes)
         return failure.OK
     if not processes:
-        say("no proxy publishes its status in this store; one on disk without --team shows it at /wane/ alone")
+        sys.stdout.write(
+            "No proxy runs with this store, as far as it says. One that keeps its sessions on disk without --team says "
+            "nothing here: see /wane/ at its address.\n"
+        )
         return failure.OK
     table = plain_table("process", "since", ">requests", ">open", ">sessions")
     for process in processes:

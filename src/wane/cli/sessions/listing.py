@@ -59,8 +59,9 @@ def list_sessions(options: SessionsOptions) -> int:
     elif infos:
         _print_table(infos)
     elif not others:
-        scope = "" if options.every else f" of {Path.cwd()}; wane sessions --all lists those of every directory"
-        sys.stdout.write(f"There are no sessions{scope}.\n")
+        where = f" in {Path.cwd()}; wane sessions --all lists those of every agent and directory"
+        text = "There are no sessions" if options.every else f"Wane's own agent has no session{where}"
+        sys.stdout.write(f"{text}.\n")
     if others:
         _print_others(others, figures)
     return failure.OK

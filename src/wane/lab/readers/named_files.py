@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from difflib import get_close_matches
 from glob import glob, has_magic
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -72,10 +73,20 @@ def find_files(path: str | Path) -> list[Path]:
                 " input, as -"
             )
         files = [target] if is_session(target) else []
-        problem = f"there is no file or folder {path}"
+        problem = f"there is no file or folder {path}{guess_file(target)}"
     if not files:
         raise SessionNotFoundError(problem)
     return sorted(files)
+
+
+def guess_file(path: Path) -> str:
+    """Return the end of a sentence: whether a file or folder of a similar name was meant; empty without one."""
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return ""
+    near = get_close_matches(path.name, names, 1, 0.8)
+    return f"; did you mean {path.with_name(near[0])}?" if near else ""
 
 
 def _is_session_file(path: Path, folder: Path) -> bool:
