@@ -661,7 +661,7 @@ class TestTune:
         chosen = Candidate(101_000, Policy(), totals(6.05))
         rivals = Alternative("strategy", "truncate", totals(6.5)), Alternative("strategy", "fold", totals(5.94))
         text = list(reasons(Tuning((), chosen, (chosen,), (chosen,), rivals, totals(9.0), Baselines())))
-        assert "Fold would have cost $5.94; wane replay compares all strategies." in text
+        assert "Fold at 101,000 tokens would have cost $5.94; wane replay compares all strategies." in text
         (closer,) = [Alternative("strategy", "fold", totals(6.02))]
         text = list(reasons(Tuning((), chosen, (chosen,), (chosen,), (closer,), totals(9.0), Baselines())))
         assert not [line for line in text if "would have cost" in line]

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -730,6 +731,13 @@ def test_a_sweep_draws_what_it_calls_cheapest_and_says_that_its_table_scrolls(br
     )
     drawn = set(browser.run(pressed))
     assert {point.strategy for point in swept.frontier} <= drawn < set(names)
+    for width in range(390, 1_281, 45):
+        browser.look(width, 900)
+        browser.settle()
+        boxes = "[...document.querySelectorAll('.pointlabel')].map(it => it.getBoundingClientRect())"
+        sides = sorted(browser.run(f"{boxes}.map(it => [Math.round(it.top), it.left, it.right])"))
+        gaps = [other[1] - one[2] for one, other in pairwise(sides) if one[0] == other[0]]
+        assert all(gap > 4 for gap in gaps), f"at {width} labels read as one"
     assert browser.text("#points .scrolls") == "16 rows: scroll in the table for all of them."
     box = "document.querySelector('#points .tall')"
     assert browser.run(f"{box}.scrollHeight > {box}.clientHeight")

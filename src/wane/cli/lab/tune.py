@@ -176,7 +176,8 @@ def reasons(result: Tuning) -> Iterator[str]:
     if rivals:
         cheapest = min(rivals, key=lambda rival: rival.totals.full_cost)
         if cheapest.totals.full_cost < NOTABLE * chosen.cost:
-            clause = cheaper_clause(capital(name_strategy(cheapest.value)), cheapest.totals.full_cost, cheapest.totals)
+            label = f"{capital(name_strategy(cheapest.value))} at {chosen.budget:,} tokens"
+            clause = cheaper_clause(label, cheapest.totals.full_cost, cheapest.totals)
             yield f"{clause}; wane replay compares all strategies."
     yield from _of_the_edges(result)
     for alternative in result.alternatives:

@@ -37,7 +37,8 @@ function labeller(points, lines, { from, to, above }) {
       const box = [x + dx - wide / 2, y + dy - 10, x + dx + wide / 2, y + dy + 3];
       if (box[0] < from || box[2] > to || box[1] < above) continue;
       if (meets(taken, box) || meets(lines, box)) continue;
-      taken.push(box);
+      // Two labels side by side read as one unless there is room between them.
+      taken.push([box[0] - 8, box[1], box[2] + 8, box[3]]);
       return svg("text", { x: x + dx, y: y + dy, class: "pointlabel", "text-anchor": "middle" }, text);
     }
     return null;
