@@ -507,7 +507,9 @@ class TestSweep:
         assert "N nothing set aside T truncate " in text
         assert all(f" {name_strategy(name)} " in text for name in STRATEGY_NAMES)
         assert "capitals: on the frontier" in text
-        assert re.search(r"Recommended: a budget of [12],000 tokens\. .* wane tune tries policies as well", text)
+        assert re.search(
+            r"Recommended: a budget of [12],000 tokens\. .* wane tune tries other budgets and policies, too", text
+        )
 
     def test_it_weighs_what_tune_weighs(self, run: Run, tmp_path: Path) -> None:
         heavy = write_lines(tmp_path / "heavy.jsonl", *pi_lines(requests=8, fixed=50_000))

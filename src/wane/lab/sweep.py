@@ -95,7 +95,7 @@ class Sweep:
             why = explain_budget(chosen, self.advised, self._weighed)
         elif chosen.totals.kept == max(point.totals.kept for point in self._weighed):
             why = "No other that was tried keeps more."
-        return f"{why} wane tune tries policies as well, so that it may recommend another one."
+        return f"{why} wane tune tries other budgets and policies, too, so that it may recommend another one."
 
     @property
     def _weighed(self) -> list[Point]:
