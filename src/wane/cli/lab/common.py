@@ -214,8 +214,8 @@ def print_figures(
         needed = max(width, needed - longest + longest_word)
     plain_console(width=max(needed, 1)).print(table)
     if left_out:
-        names = ", ".join(column for column in columns if column in left_out)
-        print_lines([f"No room for: {names}. A wider terminal, a pipe and --json have them."], style="dim")
+        headings = ", ".join(column for column in columns if column in left_out)
+        print_lines([f"No room for: {headings}. A wider terminal, a pipe and --json have them."], style="dim")
 
 
 _NAME: Final = 11
