@@ -94,7 +94,7 @@ def test_every_door_tells_the_same_cost_without_wane(tmp_path: Path, environ: di
     assert "Wane worked with 9,000 tokens when this was recorded" in text
     assert json.loads(ask("replay", name, "--json"))["sessions"][0]["budget"] == 9_000
     swept = json.loads(ask("sweep", name, "--strategy", "cwl", "--json"))
-    assert swept["budgets"] == [9_000, 30_000, 60_000, 90_000, 120_000, 150_000]
+    assert swept["budgets"] == [9_000, 30_000, 60_000, 80_000, 90_000, 120_000, 150_000]  # 80,000 is `auto`
     assert 9_000 not in json.loads(ask("sweep", name, "--strategy", "cwl", "--budgets", "30k,40k", "--json"))["budgets"]
     assert "It is the budget that Wane worked with here." in ask("tune", name)
 

@@ -200,7 +200,7 @@ def expected_views(name: str, session: Session, budget: int, annotate: Any) -> I
     """What a strategy that is driven by hand shows ahead of each answer, and at the end."""
     low_water = wane.Policy().low_water if name == "truncate" else None
     strategy = get_strategy(name, StrategySettings(budget=budget, low_water=low_water, annotate=annotate))
-    reader = TurnReader()
+    reader = TurnReader(joins=OpenAIFormat.joins_answers)
     parts: list[Part] = []
     owners: list[int] = []
     for number, message in enumerate([*session, None]):

@@ -214,7 +214,7 @@ async def test_a_session_of_another_version_is_refused_by_name(shared: Place) ->
     session_id = f"{new_root()}-{'1' * 16}"
     await database.begin(session_id, b'{"kind":"session","version":99,"crc":"00000000"}')
     for reading in (store.open(session_id), store.read(session_id)):
-        with pytest.raises(StoreError, match=rf"session {session_id} in .*, line 1: version 99 .* --upgrade wane"):
+        with pytest.raises(StoreError, match=rf"session {session_id} in .*, line 1: version 99 .*; update with: "):
             await reading
     await database.close()
     await store.close()
