@@ -115,6 +115,7 @@ def test_what_the_shadow_says_is_what_a_replay_and_the_view_say(
     told = json.loads(replayed)
     verdict = told["verdict"]
     assert f"wane: shadow: {verdict}.\n" in done.stderr
+    assert "Wane was off" not in done.stderr
     assert told["recorded"]["cost_usd"] == pytest.approx(status["money"]["spent"], abs=1e-6)
     ask([*wane, "view", status["id"], "--budget", "9k", "--output", "view.html"])
     # The tile has the same two figures and their difference, the sentence behind it what they are.

@@ -317,6 +317,14 @@ class TestReplay:
         for command in ("sweep", "tune"):
             assert "budget '150%' is more than the whole window" in run(command, chat, "--budgets", "5%,150%").err
 
+    def test_a_plan_takes_a_share_of_the_window_that_a_replay_takes(self, run: Run, tmp_path: Path) -> None:
+        recording = Path(__file__).parents[1] / "lab/readers/recordings/opencode.json"
+        session = tmp_path / "opencode.json"
+        session.write_text(recording.read_text().replace("claude-sonnet-4-5", "claude-opus-4-6"))  # a million tokens
+        planned = json.loads(run("plan", session, "--budget", "10%", "--json").out)["room"]
+        assert planned["budget"] == run_replay(run, session, "--budget", "10%")["budget"] == 100_000
+        assert planned["window"] == 1_000_000
+
     def test_the_report(self, run: Run, chat: Path, tmp_path: Path) -> None:
         page = tmp_path / "out.html"
         done = run("replay", chat, "--strategy", "cwl", "--budget", "2k", "--report", page)
@@ -508,7 +516,8 @@ class TestSweep:
         assert all(f" {name_strategy(name)} " in text for name in STRATEGY_NAMES)
         assert "capitals: on the frontier" in text
         assert re.search(
-            r"Recommended: a budget of [12],000 tokens\. .* wane tune tries other budgets and policies, too", text
+            r"Recommended: a budget of 2,000 tokens\. No other that was tried keeps more\. wane tune tries",
+            text,
         )
 
     def test_it_weighs_what_tune_weighs(self, run: Run, tmp_path: Path) -> None:

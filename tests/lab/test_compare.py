@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.lab.tales import AUTOMATIC, WRITTEN, Tale, working
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
-from wane.lab.best_budget import CLOSE, GAIN, choose, frontier, knee, unbeaten
+from wane.lab.best_budget import CLOSE, GAIN, choose, explain_knee, frontier, knee, unbeaten
 from wane.lab.loss import LossTotals
 from wane.lab.readers import Recording
 from wane.lab.recorded_session import CallUsage, ModelCall
@@ -297,6 +297,11 @@ def data() -> dict[str, Any]:
 
 
 class TestTune:
+    def test_what_keeping_most_would_cost_is_said(self) -> None:
+        cheap, dear = candidate(1.0, 0.5), candidate(3.0, 0.9)
+        assert explain_knee(cheap, [cheap, dear]) == "80,000 costs $2.00 more and keeps 40.0 points more."
+        assert explain_knee(dear, [cheap, dear]) == "No other that was tried keeps more."
+
     def test_the_tables_name_fields_of_the_policy_and_try_the_default(self) -> None:
         names = {field.name for field in fields(Policy)}
         assert {*DEPTHS, *KNOBS} <= names

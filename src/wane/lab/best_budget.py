@@ -136,3 +136,12 @@ def explain_budget(chosen: _Tried, advised: AutoBudget, tried: Sequence[_Tried])
     alike = [trial for trial in there if trial.departures == chosen.departures]
     cost, keeps = differences(chosen.totals, choose(alike or there).totals)
     return f"{auto}; here {chosen.budget:,} was better: it costs {cost} and keeps {keeps}."
+
+
+def explain_knee(chosen: _Tried, tried: Sequence[_Tried]) -> str:
+    """Return a sentence on a choice that began at the knee: what it would cost to keep most."""
+    most = max(tried, key=lambda trial: (trial.totals.kept, -trial.totals.full_cost))
+    if most.totals.kept <= chosen.totals.kept:
+        return "No other that was tried keeps more."
+    cost, keeps = differences(most.totals, chosen.totals)
+    return f"{most.budget:,} costs {cost} and keeps {keeps}."

@@ -11,7 +11,7 @@ from typing import Any, Final
 from wane.budgets import AutoBudget
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
-from wane.lab.best_budget import begin, explain_budget, frontier, unbeaten
+from wane.lab.best_budget import begin, explain_budget, explain_knee, frontier, unbeaten
 from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Progress, baselines_of, prices_of, run_each, total
 from wane.lab.replaying.jobs import JobEngine
@@ -90,11 +90,10 @@ class Sweep:
         chosen = self.recommended
         if chosen is None:
             return ""
-        why = "Beyond it, spending more hardly keeps more."
         if self.advised is not None:
             why = explain_budget(chosen, self.advised, self._weighed)
-        elif chosen.totals.kept == max(point.totals.kept for point in self._weighed):
-            why = "No other that was tried keeps more."
+        else:
+            why = explain_knee(chosen, self._weighed)
         return f"{why} wane tune tries other budgets and policies, too, so that it may recommend another one."
 
     @property

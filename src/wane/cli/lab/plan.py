@@ -12,9 +12,11 @@ from wane.budgets import AUTO, parse_budget_or_auto
 from wane.cli import failure
 from wane.cli.flag_values import by_tool
 from wane.cli.lab.arguments import Messages, read_one, usable_counter
+from wane.cli.lab.lab_commands import PRICE
 from wane.cli.shared_flags import DEFAULT_WINDOW
 from wane.cli.terminal.text import count_noun, plain_console, printable, say
 from wane.cli.top_commands import PlanOptions
+from wane.core import parse_budget
 from wane.lab.readers import shown_path
 from wane.planning import Plan, plan, plan_items
 from wane.tuned import usable_tuned
@@ -29,7 +31,8 @@ _ROWS: Final = 40
 def run_plan(options: PlanOptions) -> int:
     # Check the options before a file that may be long is read.
     window = options.window
-    if window is None and options.budget.strip().endswith("%"):
+    is_share = window is None and options.budget.strip().endswith("%")
+    if is_share:
         window = DEFAULT_WINDOW
     budget = parse_budget_or_auto(options.budget, window=window)
     settings: dict[str, Any] = {
@@ -49,8 +52,12 @@ def run_plan(options: PlanOptions) -> int:
         result = plan(source.data, format=source.format, counter=counter, overhead=source.overhead, **settings)
     else:
         from wane.lab.counting import count
+        from wane.lab.replaying.strategy_replay import Pricing
 
         session, material = source, count(source, counter)
+        own = Pricing.of_recording(session, Pricing.of(PRICE))
+        if is_share and (window := session.window or own.own_window):
+            settings |= {"window": window, "budget": parse_budget(options.budget, window=window)}
         history = list(zip(material.items, source.parts, strict=True))
         result = plan_items(history, overhead=material.overhead, **settings)
     if not result.item_tokens:

@@ -188,10 +188,7 @@ def reasons(result: Tuning) -> Iterator[str]:
         ):
             setting = f"strategy = {json.dumps(alternative.value)}"
             yield f"On these sessions {alternative.value} is better than Wane; to use it, set {setting}."
-    if lines := tight_lines(result.tight, len(result.studied)):
-        if result.advised is None:
-            yield "The choice weighs cost against what is kept. Where what is kept counts for more:"
-        yield from lines
+    yield from tight_lines(result.tight, len(result.studied))
     if len(result.studied) < FEW:
         yield (
             f"This rests on only {count_noun(len(result.studied), 'session')}: on the next one, settings that lie as "
@@ -207,7 +204,8 @@ def _of_the_frontier(result: Tuning) -> str:
     extra = f"{dollars(dear.cost - result.chosen.cost)} more, for {100 * (dear.kept - result.chosen.kept):.1f} points"
     if result.cheapest:
         return f"No other budget or policy that was tried is cheaper. Keeping most costs {extra}: {_brief(dear)}."
-    knee = "" if result.advised else "The choice is the point beyond which spending more hardly keeps more. "
+    has_knee = result.advised is None and len(result.frontier) > 2
+    knee = "" if not has_knee else "The choice is the point beyond which spending more hardly keeps more. "
     return (
         f"Of all budgets and policies that were tried, the cheapest is {_brief(cheap)}, and {_brief(dear)} keeps "
         f"most. {knee}None is clearly cheaper and keeps as much, or keeps clearly more and costs as much."

@@ -197,7 +197,7 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
     if not proxy.traffic.peak:
         return f"{line}; none had a history and tools to manage{warned}"
     peak, evicted = f"{proxy.traffic.peak:,}", proxy.traffic.evicted_tokens()
-    if not traits(options.context.strategy).bounded:
+    if not traits(options.context.strategy).bounded and options.predict is None:
         line += f"; Wane was off (--strategy none): requests held {peak} tokens at most, and nothing was evicted"
     elif options.predict is None:
         # Under `auto` each session has a budget of its own.

@@ -104,6 +104,11 @@ class Pricing:
         """Whether the prices are those of the model that the session recorded."""
         return bool(self.models and self.models[0][1])
 
+    @property
+    def own_window(self) -> int | None:
+        """Tokens of the window of the model that the session recorded; None if it is not known."""
+        return self.prices.window if self.own else None
+
     def prices_for(self, call: ModelCall) -> Prices | None:
         """Return the prices of the model that a recorded call had; None if they are not known."""
         if self.models is None:
