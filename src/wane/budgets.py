@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final
 
 from wane.core import DEFAULT_BUDGET, Room, parse_budget
@@ -54,6 +53,11 @@ def is_auto(budget: object) -> bool:
     return isinstance(budget, str) and budget.strip().lower() == AUTO
 
 
+def is_share(budget: str) -> bool:
+    """Whether a user wrote a percentage of the model's window for a budget."""
+    return budget.strip().endswith("%")
+
+
 def parse_budget_or_auto(budget: str | int, *, window: int | None = None) -> int | None:
     """Return the tokens of a budget that a user writes, see `parse_budget`; None for `auto`.
 
@@ -67,6 +71,8 @@ def parse_budget_or_auto(budget: str | int, *, window: int | None = None) -> int
     except ConfigError as error:
         # A word; text with a digit is a number of tokens that is wrong.
         if isinstance(budget, str) and not any(map(str.isdigit, budget)):
+            from difflib import get_close_matches  # an error alone needs it
+
             hint = "; did you mean auto?" if get_close_matches(budget.lower(), [AUTO]) else ", or auto"
             raise ConfigError(f"{error}{hint}") from None
         raise

@@ -88,11 +88,10 @@ class Installation:
         """Return the command that adds another package beside Wane."""
         name, bracket, extras = requirement.partition("[")
         if name == "wane-research" and self.origin:  # it comes from the same folder or repository
-            url = str(self.origin.get("url") or "")
             if "dir_info" in self.origin:
-                requirement = f"{url2pathname(urlsplit(url).path)}/research{bracket}{extras}"
+                requirement = f"{self._folder}/research{bracket}{extras}"
             elif "vcs_info" in self.origin:
-                requirement += f" @ {self.origin['vcs_info']['vcs']}+{url}#subdirectory=research"
+                requirement += f" @ {self._place}#subdirectory=research"
         match self.installer:
             case "uv":
                 others = " ".join(f'--with "{other}"' for other in (*self.beside, requirement))
@@ -111,21 +110,27 @@ class Installation:
             return "uv tool upgrade wane" if self.installer == "uv" else "pipx upgrade wane"
         if "dir_info" not in self.origin:
             return f"{self.pip} --upgrade {self._requirement(self.extras) if self.origin else 'wane'}"
-        folder = url2pathname(urlsplit(str(self.origin["url"])).path)
-        pull = f'git -C "{folder}" pull'
-        return pull if self.origin["dir_info"].get("editable") else f'{pull} && {self.pip} "{folder}"'
+        pull = f'git -C "{self._folder}" pull'
+        return pull if self.origin["dir_info"].get("editable") else f'{pull} && {self.pip} "{self._folder}"'
+
+    @property
+    def _place(self) -> str:
+        """Where Wane came from, as a requirement names it: `git+https://…`; empty for a registry."""
+        url = str(self.origin.get("url") or "")
+        return f"{self.origin['vcs_info']['vcs']}+{url}" if "vcs_info" in self.origin else url
+
+    @property
+    def _folder(self) -> str:
+        """The folder that Wane came from."""
+        return url2pathname(urlsplit(self._place).path)
 
     def _requirement(self, extras: Iterable[str]) -> str:
         """Return what to install: Wane with extras, in quotes for a shell."""
         names = ",".join(dict.fromkeys(extras))
         wane = f"wane[{names}]" if names else "wane"
-        url = str(self.origin.get("url") or "")
         if "dir_info" in self.origin:
-            return f'"{url2pathname(urlsplit(url).path)}{wane.removeprefix("wane")}"'
-        if not url:
-            return f'"{wane}"'
-        version_control = f"{self.origin['vcs_info']['vcs']}+" if "vcs_info" in self.origin else ""
-        return f'"{wane} @ {version_control}{url}"'
+            return f'"{self._folder}{wane.removeprefix("wane")}"'
+        return f'"{wane} @ {self._place}"' if self._place else f'"{wane}"'
 
 
 @cache

@@ -314,6 +314,8 @@ class TestReplay:
         assert "into 40,000 tokens" in run("view", chat, "--budget", "20%", "--output", tmp_path / "v.html").err
         swept = json.loads(run("sweep", chat, "--budgets", "1%..2%", "--steps", "2", *priced, "--json").out)
         assert {point["budget"] for point in swept["points"]} >= {2_000, 4_000}
+        swept = json.loads(run("sweep", chat, "--budgets", "1%..4k", "--steps", "2", *priced, "--json").out)
+        assert {point["budget"] for point in swept["points"]} >= {2_000, 4_000}
         for command in ("sweep", "tune"):
             assert "budget '150%' is more than the whole window" in run(command, chat, "--budgets", "5%,150%").err
 

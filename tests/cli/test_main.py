@@ -162,6 +162,7 @@ class TestCommandLine:
                 "--days is '9999999999'; it must be a whole number of days, from 1 to",
             ),
             (["report", "--days", "999999"], "--days is '999999'; it must be a whole number of days, from 1 to 36500"),
+            (["report", "--days", "0000365009"], "--days is '0000365009'; it must be a whole number of days"),
             (["report", "--days", "0"], "--days is '0'; it must be a whole number of days, from 1 to 36500"),
             (["sessions", "prune", "--older-than", "999999w"], "--older-than is '999999w'; it must be at most 36500d"),
             (["proxy", "log", "--since", "900000d"], "--since is '900000d'; it must be at most 36500d"),

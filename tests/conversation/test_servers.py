@@ -54,8 +54,9 @@ TOOLS = ("read", "grep", "edit", "ask_user")
 Message = dict[str, Any]
 
 
-def refusal(rules: Sequence[Rule], messages: Sequence[Message]) -> str | None:
-    request = Request(0, "openai-chat", "m", (), (), 0, False, {"messages": list(messages)}, b"", {})
+def refusal(rules: Sequence[Rule], messages: Sequence[Message], api: str = "openai-chat") -> str | None:
+    body = {"input" if api == "openai-responses" else "messages": list(messages)}
+    request = Request(0, api, "m", (), (), 0, False, body, b"", {})
     return next((words for rule in rules if (words := rule(request)) is not None), None)
 
 
@@ -273,9 +274,7 @@ def test_an_empty_answer_of_responses_parts_turns_too(strategy: str) -> None:
             request = conversation.request()
             while request.for_summary:
                 request = conversation.summarised("They looked.")
-            body = {"input": request.messages}
-            made = Request(0, "openai-responses", "m", (), (), 0, False, body, b"", {})
-            assert not any(rule(made) for rule in TEMPLATE)
+            assert refusal(TEMPLATE, request.messages, "openai-responses") is None
             assert in_history(request.messages, conversation.messages)
         conversation.append(entry)
     assert conversation.evicted > 0
@@ -385,9 +384,7 @@ def test_in_messages_each_answer_of_a_turn_with_calls_keeps_its_thinking(strateg
             conversation.append({"role": "user", "content": [result]})
         last = [thought_block(turn, seal), {"type": "text", "text": f"Answer {turn}. " * 9}]
         conversation.append({"role": "assistant", "content": last})
-        body = {"messages": conversation.request().messages}
-        made = Request(0, "anthropic", "m", (), (), 0, False, body, b"", {})
-        assert not any(rule(made) for rule in DEEPSEEK_V4)
+        assert refusal(DEEPSEEK_V4, conversation.request().messages, "anthropic") is None
     assert conversation.evicted > 0
 
 
@@ -422,8 +419,7 @@ def test_an_answer_of_reasoning_alone_parts_turns_in_other_apis_too(api: str, st
         conversation.append(conversation.format.turn("Thank you."))
         conversation.append(answers_in(conversation, "You are welcome."))
         sent = conversation.request().messages
-        body = {"messages": sent} if api == "anthropic" else {"input": sent}
-        assert not any(rule(Request(0, api, "m", (), (), 0, False, body, b"", {})) for rule in (*TEMPLATE, *MISTRAL))
+        assert refusal((*TEMPLATE, *MISTRAL), sent, api) is None
         assert in_history(sent, conversation.messages)
     assert conversation.evicted > 0
 
@@ -703,6 +699,4 @@ def test_a_reminder_stands_in_an_earlier_result_where_the_last_one_loads_tools(c
     assert last == long[1]["content"][1]
     # No later request could read a prefix that was cached with the note.
     assert (first["content"][-1] == note, beside == [note]) == (not cached, cached)
-    body = {"messages": request.messages}
-    made = Request(0, "anthropic", "m", (), (), 0, False, body, b"", {})
-    assert any(rule(made) for rule in TEMPLATE) == cached
+    assert (refusal(TEMPLATE, request.messages, "anthropic") is not None) == cached

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, Literal, TypeAlias
 
-from wane.budgets import parse_budget_or_auto
+from wane.budgets import is_share, parse_budget_or_auto
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
 
@@ -45,7 +45,7 @@ def age(text: str) -> float:
 
 def days(text: str) -> int:
     """Return a number of days above 0."""
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _LONGEST):
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= _LONGEST):
         raise ValueError(f"it must be a whole number of days, from 1 to {_LONGEST}")
     return int(text)
 
@@ -89,7 +89,7 @@ def window(text: str) -> int:
 def session_budget(text: str) -> int | str:
     """Return the tokens of a budget; `AUTO_BUDGET` for `auto`; a percentage as it is, for each session has a window."""
     tokens = parse_budget_or_auto(text, window=_ANY_WINDOW)
-    if text.strip().endswith("%"):
+    if is_share(text):
         return text.strip()
     return AUTO_BUDGET if tokens is None else tokens
 

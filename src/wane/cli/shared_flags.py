@@ -33,7 +33,7 @@ Window: TypeAlias = Annotated[
     Flag(
         "--window",
         "The model's window, beyond which no view grows, and of which a budget in percent is a share. The default is "
-        "that of the price list; for a budget in percent, 200k, or in wane plan that of the session's model.",
+        "that of the price list; for a budget in percent, 200k.",
         "TOKENS",
         read=flag_values.window,
     ),

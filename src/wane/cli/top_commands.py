@@ -23,7 +23,6 @@ from wane.cli.shared_flags import (
     StoreName,
     ToolClasses,
     WhoMarks,
-    Window,
 )
 from wane.flags import Flag
 from wane.lab.names import MAX_UNPACKED
@@ -67,7 +66,16 @@ class PlanOptions:
         ),
     ]
     budget: Budget = "80k"
-    window: Window = None
+    window: Annotated[
+        int | None,
+        Flag(
+            "--window",
+            "The model's window, beyond which no view grows, and of which a budget in percent is a share. The default "
+            "is that of the price list; for a budget in percent that of the session's model, or 200k.",
+            "TOKENS",
+            read=flag_values.window,
+        ),
+    ] = None
     policy: PolicyName = "default"
     policy_settings: PolicyOptions = field(default_factory=PolicyOptions)
     counter: Annotated[

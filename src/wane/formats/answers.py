@@ -213,7 +213,7 @@ def _only(owner: object, name: str) -> object:
 
 def _is_served(block: Mapping[str, Any]) -> bool:
     kind = str(block.get("type"))
-    return kind in HOSTED or (kind.endswith("_tool_result") and kind != "tool_result")
+    return kind in HOSTED or kind.endswith("_tool_result")
 
 
 def _count(usage: Mapping[str, Any], name: str) -> int:

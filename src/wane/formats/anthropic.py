@@ -280,7 +280,7 @@ def _may_precede(message: Message) -> bool:
     if message["role"] != "assistant" or not content or not isinstance(content, list):
         return bool(message["role"] == "user")
     kind = str(content[-1].get("type"))
-    return kind == "server_tool_use" or (kind.endswith("_tool_result") and kind != "tool_result")
+    return kind == "server_tool_use" or kind.endswith("_tool_result")
 
 
 def _sendable(message: Message) -> Message | None:

@@ -551,8 +551,8 @@ class TurnReader(OrderReader):
         demands: whether a server may demand anything beside calls. If not, only a person's answers need the end of
             their turn.
         joins: whether a server makes one answer of neighbouring ones.
-        either: whether reasoning alone is an answer if the user's turn comes behind it, which then needs it if it parts
-            that turn from calls.
+        either: whether a message of reasoning alone is an answer where the user's turn follows. That turn then needs
+            it, if calls came before.
     """
 
     def __init__(self, *, demands: bool = True, joins: bool = True, either: bool = False) -> None:

@@ -57,16 +57,14 @@ def with_window_shares(studied: Sequence[Studied], share: str) -> list[Studied]:
     Raises:
         ConfigError: if a window is not known.
     """
-    shared = []
-    for prepared in studied:
-        window = prepared.under(StrategySettings()).window
-        shared.append(replace(prepared, budget=prepared.budget or parse_budget(share, window=window)))
-    return shared
+    return [
+        replace(prepared, budget=prepared.budget or parse_budget(share, window=prepared.window)) for prepared in studied
+    ]
 
 
 def common_window(studied: Iterable[Studied]) -> int | None:
     """Return the tokens of the window that the models of all sessions have; None if they differ, or one is unknown."""
-    windows = {prepared.under(StrategySettings()).window for prepared in studied}
+    windows = {prepared.window for prepared in studied}
     return windows.pop() if len(windows) == 1 else None
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from wane.budgets import AutoBudget
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
+from wane.core.policy import MAX_BUDGET
 from wane.lab.best_budget import begin, explain_budget, explain_knee, frontier, unbeaten
 from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Progress, baselines_of, prices_of, run_each, total
@@ -172,6 +173,17 @@ def sweep(
     return Sweep(
         tuple(order), tuple(names), tuple(studied), tuple(points), baseline, without, advised, frozenset(weighed)
     )
+
+
+def check_budgets(text: str, steps: int | None = None) -> None:
+    """Refuse what `parse_budgets` refuses whatever the window is: before files that may be long are read.
+
+    Raises:
+        ConfigError: as `parse_budgets` does.
+    """
+    is_range, shares = _RANGE.fullmatch(text.strip()), text.count("%")
+    if not is_range or shares != 1:  # else the window decides which end is larger
+        parse_budgets(text, steps, window=MAX_BUDGET)
 
 
 def parse_budgets(text: str, steps: int | None = None, *, window: int | None = None) -> tuple[int, ...]:

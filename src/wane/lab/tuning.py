@@ -110,6 +110,11 @@ class Tuning:
     advised: AutoBudget | None = None
 
     @property
+    def rivals(self) -> list[Alternative]:
+        """Other strategies, at the budget of the choice."""
+        return [alternative for alternative in self.alternatives if alternative.what == "strategy"]
+
+    @property
     def cheapest(self) -> bool:
         """Whether nothing that was tried is cheaper."""
         return self.chosen.cost <= (1 + CLOSE) * self.frontier[0].cost

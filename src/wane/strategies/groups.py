@@ -13,7 +13,7 @@ from bisect import bisect_left
 
 from wane.core import Item, Kind
 from wane.core.errors import HistoryError
-from wane.core.items import ASSISTANT
+from wane.core.items import ASSISTANT, WORK
 from wane.core.standing import InForce
 from wane.core.view import MessageStarts
 from wane.formats.message_format import Part
@@ -45,8 +45,8 @@ class Groups:
         self._thoughts: set[int] = set()  # reasoning of the latest answer
         self._starts = MessageStarts()
         self._open: dict[str, list[int]] = {}
+        self._message: int | None = None  # that of the latest item, if it is no work
         # The results of the newest message that has some, and their group.
-        self._message: int | None = None  # that of the latest item, if it is neither an answer's nor a result
         self._results_in: int | None = None
         self._results: list[int] = []
         self._answered = 0
@@ -84,7 +84,7 @@ class Groups:
                 self._thoughts.clear()
         if item.kind is Kind.REASONING:
             self._thoughts.add(index)
-        self._message = None if item.kind in ASSISTANT or item.kind is Kind.RESULT else item.message
+        self._message = None if item.kind in WORK else item.message
         self.of.append(group)
         self.tokens.append(item.tokens)
         self.call.append(call)
@@ -163,10 +163,10 @@ class Cutting(Resumable):
                 self._partings[needed], self._open_parting = group, needed
         for offset in item.needed_by:
             self._needs.setdefault(index + offset, []).append(index)
-        if item.kind is Kind.USER:
+        if self._has_head and item.kind is Kind.USER:
             self._turn = [index] if self._begun else [*self._turn, index]
             self._begun = False
-        elif item.kind in ASSISTANT and self._has_head:
+        elif self._has_head and item.kind in ASSISTANT:
             self._begun = True
             self._questions.update((at, group) for at in self._turn if of[at] >= self._cut or at in self._pinned)
         if group == len(self._weights):

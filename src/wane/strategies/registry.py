@@ -174,11 +174,13 @@ def check_strategy(name: object) -> str:
     """
     if isinstance(name, str) and (name in _OURS or name in peer_names()):
         return name
-    hint = ", ".join(peer_names()) or "and with wane-research those of other libraries"
+    peers = peer_names()
+    hint = ", ".join(peers) or "and with wane-research those of other libraries"
     meant = ""
     if isinstance(name, str):
         from difflib import get_close_matches  # an error alone needs it
 
-        words = [strategy_of_word(name), *get_close_matches(name, [*STRATEGY_NAMES, *peer_names()], 1, 0.7)]
-        meant = next((f"; did you mean {word}?" for word in words if word in _OURS or word in peer_names()), "")
+        known = [*STRATEGY_NAMES, *peers]
+        words = [strategy_of_word(name), *get_close_matches(name, known, 1, 0.7)]
+        meant = next((f"; did you mean {word}?" for word in words if word in known), "")
     raise ConfigError(f"strategy {name!r} is unknown; known: {', '.join(STRATEGY_NAMES)}, {hint}{meant}")

@@ -327,7 +327,7 @@ class AdapterContract(ABC):
         """
         raise NotImplementedError("make an agent with a sub-agent, or say in `cannot` why there is none")
 
-    def serve(self, url: str, adapter: Any) -> Thread:
+    def begin_with_served_tools(self, url: str, adapter: Any) -> Thread:
         """Return a new conversation whose agent may use the tools that the provider runs (`serves`)."""
         return self.begin(url, adapter)
 
@@ -604,7 +604,7 @@ class AdapterContract(ABC):
         rng = Random(seed)  # noqa: S311 - choices of a test
         with self.serving(map(self.shape_reply, script)) as served:
             adapter = self.adapter(served.url, **settings)
-            threads = [self.serve(served.url, adapter) if serves else self.begin(served.url, adapter)]
+            threads = [self.begin_with_served_tools(served.url, adapter) if serves else self.begin(served.url, adapter)]
             try:
                 for n in range(STRICT_TURNS):
                     place = rng.randrange(len(threads))

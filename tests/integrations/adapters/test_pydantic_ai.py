@@ -112,7 +112,7 @@ class TestChat(adapters.AdapterContract):
     def begin(self, url: str, adapter: ContextLifecycle) -> PydanticAIThread:
         return PydanticAIThread(lambda: self.connect_model(url), self.settings, adapter)
 
-    def serve(self, url: str, adapter: ContextLifecycle) -> PydanticAIThread:
+    def begin_with_served_tools(self, url: str, adapter: ContextLifecycle) -> PydanticAIThread:
         thread = self.begin(url, adapter)
         thread.native_tools = [WebSearchTool(), CodeExecutionTool()]
         return thread

@@ -336,8 +336,9 @@ class Chat:
                 if self._draft == line:
                     self._draft = ""
         except WaneError as error:
-            for line in part_command(safe(str(error)), safe(error.command)):
-                self.console.print(Text(line, style="red"), soft_wrap=line == error.command)
+            paste = safe(error.command)
+            for part in part_command(safe(str(error)), paste):
+                self.console.print(Text(part, style="red"), soft_wrap=part == paste)
 
     def _custom(self, line: str) -> CustomCommand | None:
         """Return the user's own command that a line names; the chat's come first."""

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from wane.budgets import AUTO, parse_budget_or_auto
+from wane.budgets import AUTO, is_share, parse_budget_or_auto
 from wane.cli import failure
 from wane.cli.flag_values import by_tool
 from wane.cli.lab.arguments import Messages, read_one, usable_counter
@@ -31,8 +31,8 @@ _ROWS: Final = 40
 def run_plan(options: PlanOptions) -> int:
     # Check the options before a file that may be long is read.
     window = options.window
-    is_share = window is None and options.budget.strip().endswith("%")
-    if is_share:
+    of_models_window = window is None and is_share(options.budget)
+    if of_models_window:
         window = DEFAULT_WINDOW
     budget = parse_budget_or_auto(options.budget, window=window)
     settings: dict[str, Any] = {
@@ -52,12 +52,14 @@ def run_plan(options: PlanOptions) -> int:
         result = plan(source.data, format=source.format, counter=counter, overhead=source.overhead, **settings)
     else:
         from wane.lab.counting import count
-        from wane.lab.replaying.strategy_replay import Pricing
 
         session, material = source, count(source, counter)
-        own = Pricing.of_recording(session, Pricing.of(PRICE))
-        if is_share and (window := session.window or own.own_window):
-            settings |= {"window": window, "budget": parse_budget(options.budget, window=window)}
+        if of_models_window:
+            from wane.lab.replaying.strategy_replay import Pricing
+
+            own = Pricing.of_recording(session, Pricing.of(PRICE)).own_window
+            if window := session.window or own:
+                settings |= {"window": window, "budget": parse_budget(options.budget, window=window)}
         history = list(zip(material.items, source.parts, strict=True))
         result = plan_items(history, overhead=material.overhead, **settings)
     if not result.item_tokens:

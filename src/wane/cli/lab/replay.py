@@ -20,7 +20,6 @@ from wane.cli.terminal import picture
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import count_noun, plain_console, printable, say
 from wane.core import DEFAULT_BUDGET, Policy
-from wane.core.policy import MAX_BUDGET
 from wane.lab.advice import (
     advised_for_all,
     common_window,
@@ -35,7 +34,7 @@ from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
 from wane.lab.replaying.spent import RECORDED
 from wane.lab.replaying.studying import budgets_told
-from wane.lab.sweep import Sweep, parse_budgets, sweep
+from wane.lab.sweep import Sweep, check_budgets, parse_budgets, sweep
 from wane.lab.tight_sessions import tight_lines, tight_sessions
 from wane.lab.verdict import OURS, capital, in_view, needs
 from wane.money import dollars, share
@@ -203,7 +202,7 @@ _SWEPT: Final = "30k..150k"
 def run_sweep(options: SweepOptions) -> int:
     names = parse_strategies(options.strategy)
     swept = options.budgets or _SWEPT
-    parse_budgets(swept, options.steps, window=MAX_BUDGET)  # refused before files that may be long are read
+    check_budgets(swept, options.steps)
     check_report(options.report)
     settings = StrategySettings(low_water=options.low_water)
     with Bar() as bar:

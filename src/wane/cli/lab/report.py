@@ -195,7 +195,7 @@ def _first_lines(overview: Overview) -> Iterator[str]:
         )
     messages = sum(summary.messages_lost for summary in overview.sessions)
     words = sum(summary.words_lost for summary in overview.sessions)
-    compactions, taking = overview.compactions, overview.taking
+    compactions, taking = overview.compactions, overview.compactions_taking_words
     if taking:
         which = f"{taking:,} of " if taking < compactions else ""
         yield (

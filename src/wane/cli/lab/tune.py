@@ -19,12 +19,11 @@ from wane.cli.shared_flags import PolicyOptions
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import count_noun, plain_console, printable
-from wane.core.policy import MAX_BUDGET
 from wane.lab.advice import advised_for_all, common_window, kept_budgets, recorded_budgets
 from wane.lab.best_budget import beats, differences, explain_budget
 from wane.lab.names import JOURNAL
 from wane.lab.replaying.compare import cheaper_clause
-from wane.lab.sweep import parse_budgets
+from wane.lab.sweep import check_budgets, parse_budgets
 from wane.lab.tight_sessions import tight_lines
 from wane.lab.tuning import BUDGETS, Alternative, Candidate, Tuning, tune
 from wane.lab.verdict import NOTABLE, capital, in_view, verdict
@@ -44,7 +43,7 @@ def run_tune(options: TuneOptions) -> int:
     alone = options.budgets is not None and is_auto(options.budgets)
     budgets: Sequence[int] = ()
     if tried := None if alone else options.budgets:
-        parse_budgets(tried, options.steps, window=MAX_BUDGET)  # refused before files that may be long are read
+        check_budgets(tried, options.steps)
     with Bar() as bar:
         settings = StrategySettings()
         setup = prepare(options.sessions, options.lab, settings, bar)
@@ -172,22 +171,17 @@ def reasons(result: Tuning) -> Iterator[str]:
     if result.advised is not None:
         yield explain_budget(chosen, result.advised, result.candidates)
     yield _of_the_frontier(result)
-    rivals = [alternative for alternative in result.alternatives if alternative.what == "strategy"]
-    if rivals:
-        cheapest = min(rivals, key=lambda rival: rival.totals.full_cost)
+    if result.rivals:
+        cheapest = min(result.rivals, key=lambda rival: rival.totals.full_cost)
         if cheapest.totals.full_cost < NOTABLE * chosen.cost:
             label = f"{capital(name_strategy(cheapest.value))} at {chosen.budget:,} tokens"
             clause = cheaper_clause(label, cheapest.totals.full_cost, cheapest.totals)
             yield f"{clause}; wane replay compares all strategies."
     yield from _of_the_edges(result)
-    for alternative in result.alternatives:
-        if (
-            alternative.what == "strategy"
-            and beats(alternative.totals, chosen.totals)
-            and not alternative.totals.loss.user_turns_lost
-        ):
-            setting = f"strategy = {json.dumps(alternative.value)}"
-            yield f"On these sessions {alternative.value} is better than Wane; to use it, set {setting}."
+    for rival in result.rivals:
+        if beats(rival.totals, chosen.totals) and not rival.totals.loss.user_turns_lost:
+            setting = f"strategy = {json.dumps(rival.value)}"
+            yield f"On these sessions {rival.value} is better than Wane; to use it, set {setting}."
     yield from tight_lines(result.tight, len(result.studied))
     if len(result.studied) < FEW:
         yield (
@@ -205,7 +199,7 @@ def _of_the_frontier(result: Tuning) -> str:
     if result.cheapest:
         return f"No other budget or policy that was tried is cheaper. Keeping most costs {extra}: {_brief(dear)}."
     has_knee = result.advised is None and len(result.frontier) > 2
-    knee = "" if not has_knee else "The choice is the point beyond which spending more hardly keeps more. "
+    knee = "The choice is the point beyond which spending more hardly keeps more. " if has_knee else ""
     return (
         f"Of all budgets and policies that were tried, the cheapest is {_brief(cheap)}, and {_brief(dear)} keeps "
         f"most. {knee}None is clearly cheaper and keeps as much, or keeps clearly more and costs as much."

@@ -38,14 +38,14 @@ def run_view(options: ViewOptions) -> int:
     gathered = gather([path], options.format, sidechains=True, max_unpacked=options.max_unpacked)
     if not gathered.recordings:
         raise InputError(f"there is nothing to see: no model was called in {path}")
-    first = gathered.recordings[0]
+    first, *rest = gathered.recordings
+    name = first.session.title or first.session.name
     if first.of > 1:
-        say(f"session {first.number} of {first.of} in {first.path}: {first.session.title or first.session.name}")
+        say(f"session {first.number} of {first.of} in {first.path}: {name}")
         say(f"name another by its number or title: {first.path}#{1 if first.number > 1 else 2}")
-    elif others := sum(entry.parent is None for entry in gathered.recordings[1:]):
-        name = first.session.title or first.session.name
-        say(f"session 1 of {others + 1} in {path}: {name}; the page has the others, too, and figures of this one")
-        say(f"name another by its file, such as {gathered.recordings[-1].path}")
+    elif others := [entry for entry in rest if entry.parent is None]:
+        say(f"session 1 of {len(others) + 1} in {path}: {name}; the page has the others, too, and figures of this one")
+        say(f"name another by its file, such as {others[-1].path}")
     from wane.lab.report import write_view
 
     studied = study(gathered.recordings, Pricing.of(options.price or PRICE), own_prices=options.price is None)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from wane.budgets import choose_budget, parse_budget_or_auto
+from wane.budgets import choose_budget, is_share, parse_budget_or_auto
 from wane.cli.failure import UsageError, need_proxy
 from wane.cli.flag_values import NO_SHARE, by_tool
 from wane.cli.lab.lab_commands import PRICE
@@ -170,7 +170,7 @@ def context_settings(options: ContextOptions) -> ContextSettings:
     """Return how to manage contexts."""
     values: dict[str, Any] = {name: getattr(options, name, None) for name in SETTING_NAMES}
     window = options.window
-    if window is None and options.budget.strip().endswith("%"):
+    if window is None and is_share(options.budget):
         window = DEFAULT_WINDOW
     values["window"] = window
     values["budget"] = parse_budget_or_auto(options.budget, window=window)

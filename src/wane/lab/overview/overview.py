@@ -116,7 +116,7 @@ class SessionSummary:
         return sum(len(compaction.lost) for compaction in self.compactions)
 
     @property
-    def taking(self) -> int:
+    def compactions_taking_words(self) -> int:
         """Compactions that took a message of the user."""
         return sum(bool(compaction.lost) for compaction in self.compactions)
 
@@ -195,9 +195,9 @@ class Overview:
         return sum(len(summary.compactions) for summary in self.sessions)
 
     @property
-    def taking(self) -> int:
+    def compactions_taking_words(self) -> int:
         """Compactions that took a message of the user."""
-        return sum(summary.taking for summary in self.sessions)
+        return sum(summary.compactions_taking_words for summary in self.sessions)
 
     @property
     def simulation(self) -> Simulation:

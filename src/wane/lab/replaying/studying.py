@@ -38,9 +38,14 @@ class Studied:
     tasks: bool = False
     budget: int | None = None
 
+    @property
+    def window(self) -> int | None:
+        """Tokens of the window of the session's model; None if that is not known."""
+        return self.subject.material.session.window or self.pricing.prices.window
+
     def under(self, settings: StrategySettings) -> StrategySettings:
         """Return settings for the session: with its marks, its budget if it has one, and its model's window."""
-        window = settings.window or self.subject.material.session.window or self.pricing.prices.window
+        window = settings.window or self.window
         budget = self.budget or settings.budget
         return replace(settings, annotate=self.annotate, tasks=self.tasks, budget=budget, window=window)
 

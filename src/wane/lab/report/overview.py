@@ -84,7 +84,7 @@ def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any
         "sessions_in_all": len(sessions),
         "words": _words(overview, agents, contents),
         "compactions": overview.compactions,
-        "compactions_taking_words": overview.taking,
+        "compactions_taking_words": overview.compactions_taking_words,
         "undated": overview.undated,
         "scripted": overview.scripted,
         "not_replayed": overview.pending,
@@ -138,7 +138,7 @@ def _words(overview: Overview, agents: list[str], contents: bool) -> list[dict[s
                 "day": session["day"],
                 "messages": summary.messages_lost,
                 "words": summary.words_lost,
-                "compactions_taking_words": summary.taking,
+                "compactions_taking_words": summary.compactions_taking_words,
                 "texts": texts if contents else [],
             }
         )

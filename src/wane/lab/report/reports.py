@@ -304,10 +304,8 @@ def write_tune_report(
         policy = ", ".join(changes) or "the default"
         flags = {"on_frontier": candidate in best, "recommended": candidate is chosen}
         add(name, candidate.budget, candidate.totals, policy, **flags)
-    for alternative in tuning.alternatives:
-        if alternative.what == "strategy":
-            flags = {"on_frontier": False, "recommended": False}
-            add(alternative.value, chosen.budget, alternative.totals, "", **flags)
+    for rival in tuning.rivals:
+        add(rival.value, chosen.budget, rival.totals, "", on_frontier=False, recommended=False)
     # Series by series, each by budget.
     order = list(dict.fromkeys(point["strategy"] for point in points))
     points.sort(key=lambda point: (order.index(point["strategy"]), point["budget"]))

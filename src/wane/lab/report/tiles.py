@@ -107,8 +107,7 @@ def tiles_of_tuning(tuning: Tuning) -> tuple[Tile, ...]:
         why = "These sessions fill none that was tried."
     elif edge := tuning.edges.get("budget"):
         why += f" It is the {edge} that was tried: a {'smaller' if edge == 'lowest' else 'larger'} one may be better."
-    strategies = [alternative for alternative in tuning.alternatives if alternative.what == "strategy"]
-    rivals = [(alternative.value, chosen.budget, alternative.totals) for alternative in strategies]
+    rivals = [(rival.value, chosen.budget, rival.totals) for rival in tuning.rivals]
     cost = _cost(tuning.baselines, chosen.totals, f"{chosen.budget:,} tokens", _prices(tuning.studied))
     cost = _with_cheaper(cost, tuning.baselines, chosen.totals, rivals)
     return _budget("Recommended budget", chosen.budget, tried, why), cost, kept_tile(tuning)

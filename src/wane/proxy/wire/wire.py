@@ -9,7 +9,7 @@ of its own calls. `Wire.expand` puts these back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, overload
@@ -95,7 +95,7 @@ class SentHistory(Sequence[ViewMessage]):
         return ViewMessage(self._history[number], range(len(self))[number], None, True)
 
 
-def has_neighbours(entries: Sequence[object], entry: object) -> bool:
+def has_neighbours(entries: Iterable[object], entry: object) -> bool:
     """Return whether an entry stands twice in a row."""
     return (entry, entry) in pairwise(entries)
 

@@ -106,10 +106,11 @@ class OpenAIChatWire(OpenAIWire):
         Messages of which eviction left only reasoning are dropped, because providers refuse them. Neighbours of one
         role are joined where the history had none (R12b).
         """
-        messages: list[Message] = [*history]
-        roles = [message.get("role") for message in history]
-        if not isinstance(view, SentHistory) or has_neighbours(roles, "assistant"):
-            messages = []
+        roles = (message.get("role") for message in history)
+        messages: list[Message] = []
+        if isinstance(view, SentHistory) and not has_neighbours(roles, "assistant"):
+            messages += history
+        else:
             for shown in view:
                 message = shown.message
                 if shown.sent or message.get("role") != "assistant" or says_something(message):

@@ -135,9 +135,10 @@ class OpenAIResponsesWire(OpenAIWire):
         history: Sequence[Message],
     ) -> Body:
         body = equipped.body
-        messages = [*history]
-        answers = [is_model_made(item) for message in history for item in message["items"][:1]]
-        if not isinstance(view, SentHistory) or has_neighbours(answers, True):
+        answers = (is_model_made(item) for message in history for item in message["items"][:1])
+        if isinstance(view, SentHistory) and not has_neighbours(answers, True):
+            messages = [*history]
+        else:
             messages = [shown.message if shown.sent else mend_own_items(shown.message) for shown in view]
             if order := order_of(history, self.format.speaker):
                 messages = self.format.join_roles(messages, order)
