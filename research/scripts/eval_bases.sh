@@ -3,8 +3,9 @@
 #
 #   research/scripts/eval_bases.sh [DIR]        as root; the default is /var/tmp/wane-bases
 #
-# It makes a folder for each image: DIR/ubuntu:24.04 and DIR/python:3.13-slim-bookworm. The packages come from the
-# archives that debootstrap knows, or from DEBIAN_MIRROR and UBUNTU_MIRROR. Both get uv and a Python 3.13, which the
+# It makes a folder for each image: DIR/ubuntu:24.04 and DIR/python:3.13-slim-bookworm, and two of uv, from which
+# Dockerfiles of Terminal-Bench copy its programs (UV_IMAGES names other versions). The packages come from the archives
+# that debootstrap knows, or from DEBIAN_MIRROR and UBUNTU_MIRROR. Both get uv and a Python 3.13, which the
 # tests of Terminal-Bench need: the one on the path, or one that pyenv or uv installed; PYTHON313 names the prefix of
 # another. The certificates and the resolver are this machine's.
 set -eu
@@ -130,14 +131,27 @@ make_ubuntu() {
     add_uv "$root"
 }
 
+# As in the image: nothing but the programs.
+make_uv() {
+    python3 -m pip download -q --no-deps -d "$work/uv-$version" "uv==$version"
+    python3 -m zipfile -e "$work/uv-$version"/uv-*.whl "$work/uv-$version/wheel"
+    mkdir -p "$1"
+    cp "$work/uv-$version"/wheel/uv-*.data/scripts/uv "$work/uv-$version"/wheel/uv-*.data/scripts/uvx "$1/"
+    chmod 755 "$1/uv" "$1/uvx"
+}
+
 make() {
     [ ! -e "$target/$1" ] || { say "$1 exists"; return; }
     say "making $1"
     rm -rf "$target/.new"
     "$2" "$target/.new"
+    mkdir -p "$(dirname "$target/$1")"
     mv "$target/.new" "$target/$1"
 }
 
 make python:3.13-slim-bookworm make_debian
 make ubuntu:24.04 make_ubuntu
+for version in ${UV_IMAGES:-0.8.14 0.8.15}; do
+    make "ghcr.io/astral-sh/uv:$version" make_uv
+done
 du -sh "$target"/*:*

@@ -9,7 +9,7 @@ import pytest
 
 from wane.core.errors import ConfigError
 from wane_research.evaluation.recovery import write_recovery
-from wane_research.evaluation.sandbox.image import command, parse
+from wane_research.evaluation.sandbox.dockerfile import command, parse
 
 STEPS = [
     {"source": "user", "message": "Do it."},
@@ -43,7 +43,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path, Path]:
 def test_a_failed_attempt_is_replayed_in_the_environment(folders: tuple[Path, Path, Path]) -> None:
     assert write_recovery(*folders, "none") == ("build-it",)
     new = folders[2] / "build-it"
-    replay = command(parse((new / "environment" / "Dockerfile").read_text()).steps[-1])
+    replay = command(parse((new / "environment" / "Dockerfile").read_text()).stages[-1].steps[-1])
     assert replay.splitlines() == [
         """timeout 15 bash -lc 'echo '"'"'it is'"'"' >/app/a' </dev/null >/dev/null 2>&1 || true""",
         "true",
@@ -107,7 +107,7 @@ def test_attempts_of_the_first_harness_are_read(folders: tuple[Path, Path, Path]
             (episode / "response.json").write_text(json.dumps({"explanation": "I build.", "commands": commands}))
         (folder / "results.json").write_text(json.dumps({"task_id": "build-it", "is_resolved": resolved}))
     assert write_recovery(traces, tasks, target, "full") == ("build-it",)
-    replay = command(parse((target / "build-it" / "environment" / "Dockerfile").read_text()).steps[-1])
+    replay = command(parse((target / "build-it" / "environment" / "Dockerfile").read_text()).stages[-1].steps[-1])
     assert [shlex.split(line)[4] for line in replay.splitlines()[:-1]] == ["cd src", "make"]
     told = (target / "build-it" / "instruction.md").read_text()
     assert told.index("I build.") < told.index("src: no such folder") < told.index("Build it.")

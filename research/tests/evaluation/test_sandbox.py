@@ -318,6 +318,116 @@ def test_a_step_that_fails_is_told_and_leaves_no_layer(bases: Path, tmp_path: Pa
         asyncio.run(build(context, bases, tmp_path / "cache"))
 
 
+STAGES = f"""
+FROM {IMAGE} AS tools
+WORKDIR /made
+ENV STAGE=tools
+RUN mkdir -p deep/er && echo one >deep/er/one && echo two >two && chmod 751 two && chown 1000:1000 two
+RUN ln -s deep/er linked && ln -s /etc/passwd absolute && ln -s /etc link-out
+RUN rm /etc/group && echo tool >/bin/tool && chmod 755 /bin/tool
+
+FROM nowhere:1 AS unused
+RUN exit 7
+
+FROM tools AS more
+RUN echo "$STAGE in $PWD" >told && rm two && echo new >two
+
+FROM {IMAGE}
+COPY --from=tools /made /all
+COPY --from=tools /made/linked /made/absolute /picked/
+COPY --from=0 /made/two /two
+COPY --from=more /made/t* /more/
+COPY --from=more --chown=user:root --chmod=600 /made/told /mine
+COPY --from=pictures/seed:1 /seed.txt /seed
+COPY --chown=1000 --chmod=640 <<EOF /note
+noted
+EOF
+COPY own.txt /own
+RUN echo "[$STAGE]" >/stage; test ! -e /bin/tool; cat /etc/group >/groups
+"""
+
+
+def test_a_dockerfile_of_several_stages(bases: Path, tmp_path: Path) -> None:
+    context = tmp_path / "context"
+    context.mkdir()
+    (context / "Dockerfile").write_text(STAGES)
+    (context / "own.txt").write_text("own\n")
+    os.chown(context / "own.txt", 1234, 1234)
+    # An image that only gives files needs no programs.
+    seed = bases / "pictures" / "seed:1"
+    seed.mkdir(parents=True)
+    (seed / "seed.txt").symlink_to("/real")
+    (seed / "real").write_text("seed\n")
+
+    layer = asyncio.run(build(context, bases, tmp_path / "cache"))
+    with start_space(layer.folders, tmp_path / "home") as space:
+        script = "cat /all/deep/er/one /picked/one /two /more/two /more/told /mine /seed /note /own /stage"
+        assert space.run_script(script) == (
+            "one\none\ntwo\nnew\ntools in /made\ntools in /made\nseed\nnoted\nown\n[]\n[0]"
+        )
+        # A link is followed where it is named, within its own root, and stays a link in a folder.
+        links = "readlink /all/linked /all/absolute; tail -n 1 /picked/absolute; cat /groups"
+        assert space.run_script(links) == (
+            "deep/er\n/etc/passwd\nuser:x:1000:1000::/tmp:/bin/bash\nroot:x:0:\nuser:x:1000:\n[0]"
+        )
+        shown = space.run_script("find /two /all/two /mine /note /own -printf '%m %U:%G %p\\n'")
+    assert shown.splitlines()[:5] == [
+        "751 1000:1000 /two",
+        "751 1000:1000 /all/two",
+        "600 1000:0 /mine",
+        "640 1000:1000 /note",
+        f"{(context / 'own.txt').stat().st_mode & 0o777:o} 0:0 /own",
+    ]
+    # Of the stages only what the image is made of stays.
+    assert [path.name for path in layer.folders[0].parents[1].glob("stage*")] == ["stage3"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ("COPY --from=absent:1 /a /a", "no root file system for the image absent:1"),
+        ("COPY --from=first /a* /a/", "line 3: there is no /a. to copy"),
+        ("COPY --from=first /etc/../../../here /a", "line 3: there is no .* to copy"),
+        ("COPY --chown=nobody-here Dockerfile /a", "line 3: there is no nobody-here in /etc/passwd"),
+    ],
+)
+def test_what_cannot_be_copied_is_named(bases: Path, tmp_path: Path, steps: str, told: str) -> None:
+    (tmp_path / "here").write_text("of the machine")
+    (tmp_path / "Dockerfile").write_text(f"FROM {IMAGE} AS first\nFROM {IMAGE}\n{steps}\n")
+    with pytest.raises(SandboxError, match=told):
+        asyncio.run(build(tmp_path, bases, tmp_path / "cache"))
+
+
+def test_a_stage_cannot_lead_a_copy_out_of_its_root_or_run_there(bases: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("of the machine")
+    context = tmp_path / "context"
+    context.mkdir()
+    (context / "Dockerfile").write_text(
+        f"FROM {IMAGE} AS first\nRUN ln -s {secret} /direct && ln -s /../../../../../.. /up && mkdir -p /taken\n"
+        f"RUN rm /bin/tar && printf '#!/bin/bash\\necho >/taken/ran\\n' >/bin/tar && chmod 755 /bin/tar\n"
+        f"FROM {IMAGE}\nCOPY --from=first /up{secret} /stolen\n"
+    )
+    with pytest.raises(SandboxError, match="to copy"):
+        asyncio.run(build(context, bases, tmp_path / "cache"))
+    (context / "Dockerfile").write_text((context / "Dockerfile").read_text().replace(f"/up{secret}", "/direct"))
+    with pytest.raises(SandboxError, match="No such file"):
+        asyncio.run(build(context, bases, tmp_path / "cache"))
+    (context / "Dockerfile").write_text(
+        (context / "Dockerfile").read_text().replace("/direct /stolen", "/taken /taken")
+    )
+    layer = asyncio.run(build(context, bases, tmp_path / "cache"))
+    with start_space(layer.folders, tmp_path / "home") as space:
+        assert space.run_script("ls -a /taken") == ".\n..\n[0]"
+
+
+def test_later_commands_run_by_the_shell_that_is_set(bases: Path, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(
+        f'FROM {IMAGE}\nSHELL ["/bin/bash", "-o", "pipefail", "-c"]\nRUN [[ a == a ]] && ! false | true\n'
+    )
+    asyncio.run(build(tmp_path, bases, tmp_path / "cache"))
+
+
 OWNER = """
 import asyncio, sys
 from pathlib import Path

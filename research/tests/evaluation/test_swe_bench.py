@@ -9,7 +9,7 @@ import pytest
 from wane.core.errors import ConfigError
 from wane_research.evaluation.results import FILE_NAME, VERSION, Arm, Run, Trial, append, begin, read
 from wane_research.evaluation.running.config import Sample, find_tasks
-from wane_research.evaluation.sandbox.image import parse
+from wane_research.evaluation.sandbox.dockerfile import parse
 from wane_research.evaluation.swe_bench import PATCH, instances, take_grades, write_predictions, write_tasks
 
 ARM = Arm("swe-bench-lite", "anthropic:m", "cwl", 80_000, "single")
@@ -51,7 +51,7 @@ def test_instances_become_tasks_that_hold_no_solution(source: Path, tmp_path: Pa
     assert len(names) == 9
     (task,) = find_tasks(tmp_path / "tasks", ("django__django-3",), ())
     assert 'It says "{braces}" and fails.\nTwice.' in (task.path / "instruction.md").read_text()
-    image = parse((task.path / "environment" / "Dockerfile").read_text()).base
+    image = parse((task.path / "environment" / "Dockerfile").read_text()).stages[-1].base
     assert image == "swebench/sweb.eval.x86_64.django_1776_django-3:latest"
     assert not [path for path in task.path.rglob("*") if path.is_file() and "the solution" in path.read_text()]
 

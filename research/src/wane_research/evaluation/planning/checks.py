@@ -18,7 +18,8 @@ from wane.installing import installation
 from wane.prices import prices_of
 from wane_research.evaluation import need_harbor
 from wane_research.evaluation.running.config import RIVAL, Config, Task
-from wane_research.evaluation.sandbox.image import BASES, base_folder, parse
+from wane_research.evaluation.sandbox.dockerfile import parse
+from wane_research.evaluation.sandbox.image import BASES, find_images
 from wane_research.evaluation.sandbox.namespace import missing
 
 _KEYS: Final = {
@@ -131,7 +132,7 @@ def _linux(config: Config, tasks: Sequence[Task]) -> Iterator[str]:
     for task in tasks:
         try:
             text = (task.path / "environment" / "Dockerfile").read_text(encoding="utf-8")
-            base_folder(bases, parse(text).base)
+            find_images(parse(text), bases)
         except (WaneError, OSError, UnicodeDecodeError) as error:
             reasons.setdefault(str(error), []).append(task.name)
     for reason, names in reasons.items():

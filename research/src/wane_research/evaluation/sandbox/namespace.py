@@ -10,6 +10,7 @@ Files are copied in and out with `tar` and `cat` on both sides.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shlex
 import shutil
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import IO, Final, Literal, TypeAlias
 
 from wane.core.errors import WaneError
-from wane_research.evaluation.sandbox import entering
+from wane_research.evaluation.sandbox import entering, packing
 
 SEARCH_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -31,7 +32,7 @@ Network: TypeAlias = Literal["host", "own", "none"]
 """Whether a namespace shares the host's network, has one of its own that leads outside, or none."""
 
 TOOLS: Final = ("unshare", "mount", "pivot_root", "tar")  # programs of the host that this needs
-_PYTHON: Final = (sys.executable, "-I", "-S", "-B", entering.__file__)
+_PYTHON: Final = (sys.executable, "-I", "-S", "-B")
 
 _RESOLVER: Final = "10.0.2.3"  # slirp4netns answers there
 
@@ -97,33 +98,20 @@ class Namespace:
             resolver.parent.mkdir(parents=True, exist_ok=True)
             resolver.write_text(f"nameserver {_RESOLVER}\n", encoding="ascii")
             mounts = [*mounts, Mount(resolver, "/etc/resolv.conf", read_only=True)]
-        links: list[str] = []
         for name in ("upper", "work", "root"):
             (home / name).mkdir(parents=True, exist_ok=True)
-        for number, lower in enumerate(lowers):
-            # An option of mount cannot hold the colon of an image's name.
-            link = home / f"lower{number}"
-            link.unlink(missing_ok=True)
-            link.symlink_to(lower.resolve())
-            links.append(str(link))
-        rootless = os.geteuid() != 0
-        flags = ["--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
-        if rootless:
-            flags += ["--user", "--map-root-user"]
-            if shutil.which("newuidmap") and Path("/etc/subuid").exists():
-                flags.append("--map-auto")
+        flags = [*_own_mounts(), "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
         if network != "host":
             flags.append("--net")
-        places = [str(home / "root"), ":".join(links), str(home / "upper"), str(home / "work")]
+        places = [str(home / "root"), _link_layers(lowers, home), str(home / "upper"), str(home / "work")]
         for mount in mounts:
             places += [str(mount.source.resolve()), mount.target, "ro" if mount.read_only else "rw"]
         self._process = await asyncio.create_subprocess_exec(
-            *("unshare", *flags, *_PYTHON, "keep", *places),
+            *("unshare", *flags, *_PYTHON, entering.__file__, "keep", *places),
             env={
                 "PATH": SEARCH_PATH,
                 "LOOPBACK": "" if network == "host" else "1",
-                # Without root, an overlay must keep its attributes where its user may write them.
-                "OVERLAY": ",userxattr" if rootless else "",
+                "OVERLAY": _overlay_options(),
             },
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -258,7 +246,88 @@ class Namespace:
         variables = [f"{name}={value}" for name, value in env.items()]
         target = [str(self._pid), ",".join(kinds), "root" if user is None else str(user)]
         shell = ["-c", 'cd "$1" && shift && exec "$@"', "sh", cwd]
-        return [*_PYTHON, "enter", *target, str(len(variables)), *variables, *shell]
+        return [*_PYTHON, entering.__file__, "enter", *target, str(len(variables)), *variables, *shell]
+
+
+def _own_mounts() -> list[str]:
+    """Return the flags of `unshare` for mounts of its own; without root that takes users of its own, too."""
+    if os.geteuid() == 0:
+        return ["--mount"]
+    several = shutil.which("newuidmap") and Path("/etc/subuid").exists()
+    return ["--mount", "--user", "--map-root-user", *(["--map-auto"] if several else [])]
+
+
+def _overlay_options() -> str:
+    # Without root, an overlay must keep its attributes where its user may write them.
+    return "" if os.geteuid() == 0 else ",userxattr"
+
+
+def _link_layers(layers: Sequence[Path], home: Path) -> str:
+    """Return the paths of folders for an option of `mount`, which cannot hold the colon of an image's name."""
+    links: list[str] = []
+    for number, layer in enumerate(layers):
+        link = home / f"lower{number}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(layer.resolve())
+        links.append(str(link))
+    return ":".join(links)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A path in a root file system that a pattern means."""
+
+    path: str
+    is_folder: bool
+
+
+class FileSource:
+    """Reads files of a root file system that is not running, as a build does that copies from it."""
+
+    def __init__(self, layers: Sequence[Path], home: Path) -> None:
+        """`layers`: its folders, the uppermost first. `home`: an empty folder for the time of the reading."""
+        view = home / "view"
+        view.mkdir(exist_ok=True)
+        self._places = [str(view), _overlay_options(), _link_layers(layers, home)]
+
+    async def find(self, patterns: Sequence[str]) -> list[list[Match]]:
+        """Return the matches of each pattern, as paths from the root."""
+        with tempfile.TemporaryFile() as out:
+            await self._read("find", [os.path.normpath(f"/{pattern}").lstrip("/") for pattern in patterns], out)
+            out.seek(0)
+            return [[Match(*match) for match in matches] for matches in json.load(out)]
+
+    async def pack(self, archive: Path, paths: Sequence[str], owner: str, mode: str, name: str) -> None:
+        """Write an archive of files and of the contents of folders.
+
+        Args:
+            archive: where it goes.
+            paths: what it takes. A link that is named here is followed, in this root file system.
+            owner: numbers of a user and a group, as `0:0`; "" to keep them.
+            mode: permissions in octal; "" to keep them.
+            name: name of the one file; "" to keep names.
+        """
+        with archive.open("wb") as out:
+            await self._read("pack", [owner, mode, name, *paths], out)
+
+    async def _read(self, action: str, words: Sequence[str], out: IO[bytes]) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *("unshare", *_own_mounts(), *_PYTHON, packing.__file__, action, *self._places, *words),
+            env={"PATH": SEARCH_PATH},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=out,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, complaint = await process.communicate()
+        if process.returncode:
+            raise SandboxError(f"files could not be read: {complaint.decode(errors='replace').strip()[-500:]}")
+
+
+async def unpack(space: Namespace, archive: Path, target: str) -> None:
+    """Unpack an archive of a `FileSource` into a folder of the namespace, with its owners."""
+    with archive.open("rb") as file:
+        quoted = shlex.quote(target or "/")
+        await _must(space, f"mkdir -p {quoted} && tar -C {quoted} -xp", file)
 
 
 def write_shared(path: Path, text: str) -> None:
@@ -274,13 +343,6 @@ async def put_file(space: Namespace, source: Path, target: str) -> None:
     quoted = shlex.quote(target)
     with source.open("rb") as file:
         await _must(space, f"{_make_parent(target)} && cat >{quoted} && chmod {mode} {quoted}", file)
-
-
-async def put_text(space: Namespace, text: str, target: str) -> None:
-    with tempfile.TemporaryFile() as file:
-        file.write(text.encode())
-        file.seek(0)
-        await _must(space, f"{_make_parent(target)} && cat >{shlex.quote(target)}", file)
 
 
 async def put_directory(space: Namespace, source: Path, target: str) -> None:

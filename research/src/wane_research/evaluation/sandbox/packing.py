@@ -1,0 +1,82 @@
+"""A program, run by this machine's Python, that reads files of a root file system: what a `COPY` asks for.
+
+A task's commands made that root file system, so nothing of it may run: this uses no program, library or module of it,
+and links lead nowhere outside. The root file system needs no programs for it either.
+
+    packing.py find VIEW OPTIONS LAYERS PATTERN…
+    packing.py pack VIEW OPTIONS LAYERS OWNER MODE NAME PATH…
+
+Layers are separated by colons, the uppermost first. More than one are mounted together at VIEW, with further OPTIONS.
+`find` prints the matches of each pattern as JSON, [[[path, is_folder], …], …]; `pack` writes an archive.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+
+
+def open_root(view: str, options: str, layers: str) -> None:
+    """Make the root file system of these layers that of this process, and load no more modules from now on."""
+    if ":" in layers:
+        mount = ["mount", "-t", "overlay", "overlay", "-o", f"lowerdir={layers}{options}", view]
+        subprocess.run(mount, check=True)  # noqa: S603 - the machine's own
+    os.chroot(view if ":" in layers else layers)
+    os.chdir("/")
+    sys.path.clear()
+    sys.meta_path.clear()
+    # The system would look names up by libraries that it finds in the new root.
+    tarfile.pwd = tarfile.grp = None  # type: ignore[attr-defined]
+
+
+def find(*patterns: str) -> None:
+    matches = [sorted(glob.glob(f"/{pattern}", include_hidden=True)) for pattern in patterns]
+    json.dump([[(path, os.path.isdir(path)) for path in found] for found in matches], sys.stdout)
+
+
+def pack(owner: str, mode: str, name: str, *paths: str) -> None:
+    """Write files by their own names, or by `name` if there is one, and the contents of folders.
+
+    `owner`: numbers of a user and a group, as `0:0`; "" to keep them.
+    `mode`: permissions in octal; "" to keep them.
+    """
+    change = _changing(owner, mode)
+    with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
+        for path in paths:
+            # A link that is named itself is followed.
+            real = os.path.realpath(path)
+            if not os.path.isdir(real):
+                archive.add(real, name or os.path.basename(path), filter=change)
+                continue
+            for entry in sorted(os.listdir(real)):
+                archive.add(os.path.join(real, entry), entry, filter=change)
+
+
+def _changing(owner: str, mode: str) -> Callable[[tarfile.TarInfo], tarfile.TarInfo]:
+    def change(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        if owner:
+            member.uid, member.gid = (int(number) for number in owner.split(":"))
+        if mode and not member.issym():
+            member.mode = int(mode, 8)
+        return member
+
+    return change
+
+
+def run(action: str, view: str, options: str, layers: str, *words: str) -> None:
+    open_root(view, options, layers)
+    {"find": find, "pack": pack}[action](*words)
+
+
+if __name__ == "__main__":
+    try:
+        run(*sys.argv[1:])
+    except Exception as error:
+        # No traceback: Python would load modules for it.
+        os.write(2, f"{error}\n".encode())
+        os._exit(1)
