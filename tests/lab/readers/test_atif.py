@@ -11,6 +11,7 @@ import pytest
 from tests.lab.readers.promises import check, kinds, problems, texts
 from wane import chars
 from wane.lab.readers import read_session
+from wane.lab.readers.gathering import gather
 from wane.lab.recorded_session import CallUsage, RecordedSession
 
 Step = dict[str, Any]
@@ -166,3 +167,23 @@ def test_a_list_of_trajectories_and_one_a_line_give_several_sessions(tmp_path: P
     (tmp_path / "list.json").write_text(json.dumps(several))
     (tmp_path / "lines.jsonl").write_text("\n".join(map(json.dumps, several)))
     assert [len(session.calls) for session in read_session(tmp_path)] == [1, 0, 1, 0]
+
+
+def test_steps_copied_from_an_earlier_trajectory_are_in_the_context_and_count_there(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "cost_usd": 0.5}
+    first = [USER, agent(call(1), results=[result(1)], metrics=usage, timestamp="2025-10-11T10:30:02Z")]
+    copied = [step | {"is_copied_context": True} for step in first]
+    handoff = {"source": "user", "message": "go on"}
+    own = agent(call(2), results=[result(2)], metrics=usage, timestamp="2025-10-11T10:40:02Z")
+    for name, steps in (("trajectory", first), ("trajectory.cont-1", [*copied, handoff, own])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(trajectory(*steps)), encoding="utf-8")
+
+    continued = gather([tmp_path / "trajectory.cont-1.json"]).recordings[0].session
+    assert kinds(check(continued)) == ["user", "text", "call", "result", "user", "text", "call", "result"]
+    assert [(call.inherited, call.first) for call in continued.calls] == [(True, 1), (False, 5)]
+
+    (tmp_path / "both").mkdir()
+    for file in tmp_path.glob("*.json"):
+        file.rename(tmp_path / "both" / file.name)
+    sessions = [recording.session for recording in gather([tmp_path / "both"]).recordings]
+    assert [call.cost for session in sessions for call in session.own_calls] == [0.5, 0.5]

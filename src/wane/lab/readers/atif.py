@@ -127,6 +127,8 @@ class _StepReader:
             at=self._at,
             model=self._model,
             cost=amount(metrics.get("cost_usd")),
+            # A step of an earlier trajectory, which is in the context only.
+            inherited=self._step.get("is_copied_context") is True,
         )
         self._observe([call.call_id or "" for call in calls])
 

@@ -123,6 +123,7 @@ class SessionBuilder:
         samplings: Sequence[tuple[str | None, CallUsage]] = (),
         request: RecordedRequest | None = None,
         further: bool = False,
+        inherited: bool = False,
     ) -> None:
         """Append the whole output of one model call, in order.
 
@@ -147,7 +148,7 @@ class SessionBuilder:
             for other, sampled in samplings
         ]
         about = self.effort, self.version, tuple(sampled_too), request, assumed, further
-        call = ModelCall(first, self.position, usage, at, model, provider, False, cost, id, *about)
+        call = ModelCall(first, self.position, usage, at, model, provider, inherited, cost, id, *about)
         self._session.calls.append(call)
 
     def compaction(
