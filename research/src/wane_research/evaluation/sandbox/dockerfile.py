@@ -78,7 +78,7 @@ class Dockerfile:
         needed = {len(self.stages) - 1}
         for number in reversed(range(len(self.stages))):
             if number in needed:
-                sources = [self.find_source(name, number) for name in self._copied(number)]
+                sources = [self.find_source(name, number) for name in self._list_sources(number)]
                 needed |= {source for source in (self.find_base(number), *sources) if source is not None}
         return sorted(needed)
 
@@ -86,10 +86,12 @@ class Dockerfile:
         """Return the names of the images that the needed stages build on, and of those that they only copy from."""
         needed = self.needed_stages()
         bases = [self.stages[number].base for number in needed if self.find_base(number) is None]
-        copied = [name for number in needed for name in self._copied(number) if self.find_source(name, number) is None]
+        copied = [
+            name for number in needed for name in self._list_sources(number) if self.find_source(name, number) is None
+        ]
         return list(dict.fromkeys(bases)), list(dict.fromkeys(copied))
 
-    def _copied(self, number: int) -> list[str]:
+    def _list_sources(self, number: int) -> list[str]:
         flags = [flags_of(step) for step in self.stages[number].steps if step.word == "COPY"]
         return [given["from"] for given in flags if "from" in given]
 
@@ -179,7 +181,9 @@ def _read_list(text: str) -> list[str] | None:
         words = json.loads(text)
     except ValueError:
         return None
-    return words if isinstance(words, list) and all(isinstance(word, str) for word in words) else None
+    if not isinstance(words, list) or any(not isinstance(word, str) for word in words):
+        return None
+    return words
 
 
 def command(instruction: Instruction) -> str:

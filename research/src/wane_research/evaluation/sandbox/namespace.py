@@ -10,6 +10,7 @@ Files are copied in and out with `tar` and `cat` on both sides.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import shlex
@@ -295,7 +296,7 @@ class FileSource:
         with tempfile.TemporaryFile() as out:
             await self._read("find", [os.path.normpath(f"/{pattern}").lstrip("/") for pattern in patterns], out)
             out.seek(0)
-            return [[Match(*match) for match in matches] for matches in json.load(out)]
+            return [list(itertools.starmap(Match, matches)) for matches in json.load(out)]
 
     async def pack(self, archive: Path, paths: Sequence[str], owner: str, mode: str, name: str) -> None:
         """Write an archive of files and of the contents of folders.

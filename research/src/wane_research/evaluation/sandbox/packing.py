@@ -35,8 +35,11 @@ def open_root(view: str, options: str, layers: str) -> None:
 
 
 def find(*patterns: str) -> None:
-    matches = [sorted(glob.glob(f"/{pattern}", include_hidden=True)) for pattern in patterns]
-    json.dump([[(path, os.path.isdir(path)) for path in found] for found in matches], sys.stdout)
+    matches = []
+    for pattern in patterns:
+        paths = sorted(glob.glob(f"/{pattern}", include_hidden=True))
+        matches.append([(path, os.path.isdir(path)) for path in paths])
+    json.dump(matches, sys.stdout)
 
 
 def pack(owner: str, mode: str, name: str, *paths: str) -> None:
