@@ -340,6 +340,8 @@ class Prices:
 
 
 def _tier(tiers: tuple[Rates, ...], total_input: int) -> Rates:
+    if len(tiers) == 1:
+        return tiers[0]
     return next((tier for tier in reversed(tiers) if total_input > tier.above), tiers[0])
 
 
@@ -420,6 +422,7 @@ def billed_at(usage: TokenUsage, model: str, address: str) -> TokenUsage:
     return replace(usage, tier=_with_word(usage.tier, _REGION), samplings=tuple(samplings))
 
 
+@lru_cache(maxsize=64)
 def varies_by_region(provider: str) -> bool:
     """Return whether a provider, as a client names it, charges by a region or a deployment that it does not name."""
     return _VARYING.search(provider.lower()) is not None
@@ -649,6 +652,12 @@ def listed_name(provider: str, model: str) -> str:
         names.append(f"{vendor}:{bare}")
     names.append(model.rpartition("/")[2])
     return next((name for name in names if listed_prices(name)), names[0])
+
+
+@lru_cache(maxsize=256)
+def name_at_tier(provider: str, model: str, tier: str) -> str:
+    """Return what `listed_name` returns, as it is served at a tier (`at_tier`); for each of thousands of calls."""
+    return at_tier(listed_name(provider, model), tier)
 
 
 def known_models() -> list[str]:

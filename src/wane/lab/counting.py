@@ -108,14 +108,15 @@ def measure(session: RecordedSession, counter: Counter = chars, *, calibrate: bo
 
 def _measure(session: RecordedSession, estimates: Sequence[int], counter: Counter, calibrate: bool) -> Sizes:
     spans = _spans(session, estimates) if calibrate else [_Span(0, len(estimates), sum(estimates), None)]
-    ratio = _typical_ratio(spans)
+    costs = [span.cost for span in spans]
+    ratio = _typical_ratio(spans, costs)
     tokens: list[int] = []
-    for span in spans:
-        cost = round(span.estimate * ratio) if span.cost is None else span.cost
-        tokens += _shared_out(estimates[span.first : span.stop], cost)
+    for span, cost in zip(spans, costs, strict=True):
+        goal = round(span.estimate * ratio) if cost is None else cost
+        tokens += _shared_out(estimates[span.first : span.stop], goal)
     outputs = tuple(_output(call, session, tokens) for call in session.calls)
     overhead = _overhead(session, tokens, counter, ratio)
-    return Sizes(tuple(tokens), overhead, outputs, any(span.cost is not None for span in spans))
+    return Sizes(tuple(tokens), overhead, outputs, any(cost is not None for cost in costs))
 
 
 def count(session: RecordedSession, counter: Counter = chars, *, calibrate: bool = True) -> Material:
@@ -193,17 +194,23 @@ def _spans(session: RecordedSession, estimates: Sequence[int]) -> list[_Span]:
     return spans
 
 
-def _typical_ratio(spans: Sequence[_Span]) -> float:
-    """Return the median ratio of growth to estimate, weighted by tokens; 1 if nothing was reported."""
-    ratios = sorted((span.cost / span.estimate, span.estimate) for span in spans if span.cost is not None)
+def _typical_ratio(spans: Sequence[_Span], costs: Sequence[int | None]) -> float:
+    """Return the median ratio of cost to estimate, weighted by tokens; 1 if nothing was reported."""
+    ratios: list[tuple[float, int]] = []
+    for span, cost in zip(spans, costs, strict=True):
+        if cost is not None:
+            ratios.append((cost / span.estimate, span.estimate))
     if not ratios:
         return 1.0
+    ratios.sort()
     weights = list(accumulate(weight for _, weight in ratios))
     return ratios[bisect_left(weights, weights[-1] / 2)][0]
 
 
 def _shared_out(estimates: Sequence[int], goal: int) -> list[int]:
     """Return whole numbers in proportion to the estimates that add up to `goal`."""
+    if len(estimates) == 1:
+        return [goal if estimates[0] else 0]
     grown = [0, *accumulate(estimates)]
     if not grown[-1]:
         return [0] * len(estimates)
@@ -213,10 +220,10 @@ def _shared_out(estimates: Sequence[int], goal: int) -> list[int]:
 
 def _overhead(session: RecordedSession, tokens: Sequence[int], counter: Counter, ratio: float) -> int:
     """Return the tokens of the first reported request besides the parts and the summary in it."""
-    requests = find_reported(session)
-    if not requests:
+    first = next((call for call in session.calls if call.usage and call.usage.total_input > 0), None)
+    if first is None or first.usage is None:
         return session.system_tokens or 0
-    stop, total = requests[0]
+    stop, total = first.first, first.usage.total_input
     in_view = sum(tokens[:stop])
     for compaction in session.compactions:
         if compaction.position <= stop:

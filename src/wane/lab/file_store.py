@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from wane.lab.readers.building.json_lines import fast_loads
+from wane.lab.readers.building.json_lines import dump_json, fast_loads
 from wane.lab.readers.choice import split_choice
 
 
@@ -95,7 +94,7 @@ class FileStore:
         """Keep data of some files, on some terms."""
         rows = []
         for source, data in entries if self._path is not None else ():
-            rows.append((source.path, source.stamp, terms, zlib.compress(json.dumps(data).encode(), 1)))
+            rows.append((source.path, source.stamp, terms, zlib.compress(dump_json(data), 1)))
         self._change("INSERT OR REPLACE INTO kept VALUES (?, ?, ?, ?)", rows)
 
     def forget_gone(self) -> None:

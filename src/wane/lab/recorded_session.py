@@ -10,7 +10,7 @@ from wane.core.episodes import Choice
 from wane.core.light import light_dataclass
 from wane.formats.message_format import Part
 from wane.lab.names import JOURNAL
-from wane.prices import SCRIPTED, CacheUse, at_tier, listed_name
+from wane.prices import SCRIPTED, CacheUse, name_at_tier
 from wane.rewrites import Cause, Certainty, Explanation
 
 
@@ -140,7 +140,7 @@ class ModelCall:
         """The model with the tier that served it, as `wane.prices` takes it; None if it was not recorded."""
         if self.model is None:
             return None
-        return at_tier(listed_name(self.provider, self.model), "" if self.usage is None else self.usage.tier)
+        return name_at_tier(self.provider, self.model, "" if self.usage is None else self.usage.tier)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ def _figures_in(source: Source, *, terms: Terms, replayed: bool) -> list[Session
     try:
         # Only a replay needs the text of results.
         with nullcontext() if replayed else figures_alone():
-            sessions = read_session(source.path)
-        return [figures_of(session, *settings, replayed=replayed) for session in sessions]
+            # Without a name, so that nothing looks through the sessions when cycles of objects are looked for again.
+            return [figures_of(session, *settings, replayed=replayed) for session in read_session(source.path)]
     except (FormatError, JournalError, MissingExtraError) as error:
         return briefly(error)

@@ -5,7 +5,6 @@ They are JSON-able, so that they can be kept until the file changes. Nothing els
 
 from __future__ import annotations
 
-import json
 import zlib
 from array import array
 from base64 import b64decode, b64encode
@@ -15,13 +14,15 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from functools import lru_cache
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any, Final
 
-from wane.account import Account
+from wane.account import NOTHING, Account
 from wane.core.light import light_dataclass
 from wane.lab.cache.paid_again import Rewrite, examine
 from wane.lab.counting import Sizes, count, measure
 from wane.lab.readers import Recording
+from wane.lab.readers.building.json_lines import dump_json, fast_loads
 from wane.lab.readers.claude_code import NAME as CLAUDE_CODE
 from wane.lab.readers.claude_code.transcript import command_in
 from wane.lab.recorded_session import ModelCall, RecordedSession
@@ -84,7 +85,7 @@ class CallRow:
 
     def values(self) -> list[Any]:
         """Return its values, in the order of its attributes."""
-        return [getattr(self, name) for name in self.__slots__]
+        return list(_values_of(self))
 
     @classmethod
     def together(cls, rows: Sequence[CallRow]) -> CallRow:
@@ -92,9 +93,7 @@ class CallRow:
         first = rows[0]
         if len(rows) == 1:
             return replace(first, id="")
-        sums: dict[str, Any] = {}
-        for name in _SUMS:
-            sums[name] = sum([getattr(row, name) for row in rows])
+        sums: dict[str, Any] = dict(zip(_SUMS, map(sum, zip(*map(_summands_of, rows), strict=True)), strict=True))
         times = [row.at for row in rows if row.at is not None]
         again = [row.again for row in rows if row.again is not None]
         at, paid = max(times, default=None), sum(again) if len(again) == len(rows) else None
@@ -115,6 +114,8 @@ _SUMS: Final = (
     "estimated",
     "guessed",
 )
+_values_of: Final = attrgetter(*CallRow.__slots__)
+_summands_of: Final = attrgetter(*_SUMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +148,13 @@ class Calls:
             if number:
                 ids.append(number)
             data.append([number, *row.values()[1:]])
-        packed = b64encode(zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 1)).decode()
+        packed = b64encode(zlib.compress(dump_json(data), 1)).decode()
         times = [row.at for row in rows if row.at is not None]
         return cls(tuple(map(CallRow.together, groups.values())), min(times, default=None), ids, packed)
 
     def rows(self) -> Iterator[tuple[int, CallRow]]:
         """Yield each call without its id, behind the number of the id; 0 if it has none."""
-        for number, *values in json.loads(zlib.decompress(b64decode(self.packed))):
+        for number, *values in fast_loads(zlib.decompress(b64decode(self.packed))):
             yield number, CallRow("", *values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -370,10 +371,9 @@ def _row(
     rewrite: Rewrite | None = None,
     summaries: int = 0,
 ) -> CallRow:
-    account = with_call(Account(), call, counted, pricing)
+    account = with_call(NOTHING, call, counted, pricing)
     again = None
-    prices = pricing.prices_for(call)
-    if rewrite is not None and prices is not None and call.usage is not None:
+    if rewrite is not None and call.usage is not None and (prices := pricing.prices_for(call)) is not None:
         again = prices.repeated_cost(rewrite.tokens, call.usage.use, moment(call))
     return CallRow(
         call.id,

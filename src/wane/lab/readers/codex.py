@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.core.errors import FormatError
+from wane.core.light import light_dataclass
 from wane.formats.fields import compact, raw_text, sealed_tokens
 from wane.formats.message_format import Part
 from wane.formats.openai_responses import SEAL, is_harness_made, part_of
@@ -82,14 +83,14 @@ _ITEMS: Final = frozenset(
 """Known item types. The items of a compaction repeat its line; snapshots are Codex's own."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Output:
     """Output of the model; with the result, if the provider ran the call itself."""
 
     parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Cost:
     """The usage of a model call, from the event after it, and an id of the call that copies of the event share."""
 
@@ -122,15 +123,23 @@ class _Effort:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _RolloutLine:
-    """A step of a session, with its line, the current model and provider; a `Part` did not come from the model."""
+    """A step of a session, with its line, the current model and provider; a `Part` did not come from the model.
+
+    `time` is when it was recorded, as in the file.
+    """
 
     line: int | None
-    at: float | None
+    time: object
     what: Part | _Output | _Cost | _Compacted | _Begun | _Effort
     model: str | None = None
     provider: str = ""
+
+    @property
+    def at(self) -> float | None:
+        """When it was recorded, in seconds since 1970 UTC; None if that is unknown."""
+        return seconds(self.time)
 
     @property
     def is_turn(self) -> bool:
@@ -252,7 +261,7 @@ class _Collected:
         self.parent = ""
 
     def take(self, line: int, data: Mapping[str, Any]) -> None:
-        kind, at = text(data.get("type")), seconds(data.get("timestamp"))
+        kind, at = text(data.get("type")), data.get("timestamp")
         payload = mapping(data.get("payload"))
         if self._begins_at is not None and (count(data.get("ordinal")) or 0) >= self._begins_at:
             self._begins_at = None
@@ -281,7 +290,7 @@ class _Collected:
         elif kind not in _ASIDE:
             self.problems.add(line, f"a line of the unknown type {kind!r}")
 
-    def _add(self, line: int, at: float | None, what: Any) -> None:
+    def _add(self, line: int, at: object, what: Any) -> None:
         self.steps.append(_RolloutLine(line, at, what, self._model, self._provider))
         self.recognised = True
 
@@ -300,7 +309,7 @@ class _Collected:
         if written:
             self.instructions.append(_RolloutLine(line, None, Part(Kind.SYSTEM, written)))
 
-    def _item(self, line: int, at: float | None, payload: Mapping[str, Any]) -> None:
+    def _item(self, line: int, at: object, payload: Mapping[str, Any]) -> None:
         kind = text(payload.get("type"))
         part = _part_of_item(payload)
         if isinstance(part, Part) and part.kind is Kind.SYSTEM and self._is_repeated(part):
@@ -314,7 +323,7 @@ class _Collected:
         """Whether a message repeats the instructions in the header, as version 0.171 records them."""
         return not self.steps and any(step.what == part for step in self.instructions)
 
-    def _event(self, line: int, at: float | None, payload: Mapping[str, Any]) -> None:
+    def _event(self, line: int, at: object, payload: Mapping[str, Any]) -> None:
         """Take usage and rollbacks from events; all else in them repeats the items."""
         kind = text(payload.get("type"))
         self.recognised = True
@@ -325,7 +334,7 @@ class _Collected:
         elif kind == "user_message":
             self._builder.entitle(text(payload.get("message")))
 
-    def _cost(self, line: int, at: float | None, info: Mapping[str, Any]) -> None:
+    def _cost(self, line: int, at: object, info: Mapping[str, Any]) -> None:
         self._builder.window = count(info.get("model_context_window")) or self._builder.window
         last, totals = mapping(info.get("last_token_usage")), info.get("total_token_usage")
         usage = usage_of(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from wane.core.errors import FormatError
-from wane.lab.readers.building.json_lines import Problems
+from wane.lab.readers.building.json_lines import Problems, first_bytes
 from wane.lab.readers.building.values import sound
 from wane.lab.recorded_session import RecordedSession
 
@@ -55,10 +55,7 @@ class DatabaseReader(Protocol):
 def is_database(path: Path) -> bool:
     """Return whether a path is a SQLite database, or one session of it."""
     file = path if path.is_file() else path.parent
-    if not file.is_file():
-        return False
-    with file.open("rb") as opened:
-        return opened.read(len(_MAGIC)) == _MAGIC
+    return file.is_file() and first_bytes(file).startswith(_MAGIC)
 
 
 def is_session(path: Path) -> bool:

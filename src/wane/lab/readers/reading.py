@@ -24,7 +24,7 @@ from wane.extensions import blame_extensions, find_extensions
 from wane.formats.detection import shape
 from wane.lab.names import MAX_UNPACKED, READER_NAMES
 from wane.lab.readers import aider, databases
-from wane.lab.readers.building.json_lines import DAMAGED, LOOKED_AT, Problems, head, open_unpacked
+from wane.lab.readers.building.json_lines import DAMAGED, LOOKED_AT, Problems, first_bytes, head, open_unpacked
 from wane.lab.readers.choice import choose, split_choice
 from wane.lab.readers.closeness import closest_formats, one_of
 from wane.lab.readers.documents import Value, json_values
@@ -34,8 +34,6 @@ from wane.lab.recorded_session import RecordedSession
 
 _PROVIDERS: Final = ("openai", "anthropic", "openai_responses", "gemini", "auto")
 """Formats of providers' messages, which have one reader."""
-_BEGINNING: Final = 256
-"""Bytes at the start of a file that tell whether it is aider's history."""
 _FIRST: Final = 4
 """Lines to look at first."""
 _SHORT: Final = 1 << 20
@@ -130,10 +128,7 @@ def is_foreign(path: Path) -> bool:
     Raises:
         OSError: if it cannot be read.
     """
-    if databases.is_database(path):
-        return True
-    with path.open("rb") as file:
-        return aider.is_history(file.read(_BEGINNING))
+    return databases.is_database(path) or aider.is_history(first_bytes(path))
 
 
 def reader_names() -> tuple[str, ...]:
@@ -218,8 +213,10 @@ def line_reader_of(head: Sequence[object]) -> LineReader | None:
 
 
 def _read_any(path: Path) -> list[RecordedSession]:
-    with open_unpacked(path) as file:
-        short_lines = len(file.readline(_SHORT)) < _SHORT
+    short_lines = path.stat().st_size < _SHORT
+    if not short_lines:
+        with open_unpacked(path) as file:
+            short_lines = len(file.readline(_SHORT)) < _SHORT
     if short_lines:
         beginning: list[object] = []
         # Nearly always the first lines tell the format, and the reader decodes them again.

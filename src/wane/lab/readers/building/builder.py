@@ -32,6 +32,8 @@ from wane.lab.recorded_session import (
 _CALL: Final = Kind.CALL
 _RESULT: Final = Kind.RESULT
 _TURNS: Final = frozenset({Kind.USER, Kind.NOTICE})
+_OUTPUT: Final = (Kind.TEXT, Kind.REASONING)
+"""A tuple, because comparing is quicker than hashing a member of an enumeration."""
 
 UNKNOWN_TOOL: Final = "unknown"
 """The tool of a call whose name was lost."""
@@ -233,10 +235,10 @@ class SessionBuilder:
 
     def _append(self, parts: Sequence[Part], line: int | None) -> int:
         """Append the parts of one message, and return how many were accepted."""
+        if not self._keeps_text:
+            return self._append_sizes(parts, line)
         accepted: dict[int, Part] = {}
-        if self._keeps_text:
-            parts = self._person_calls.mark([*parts])
-        for number, part in enumerate(parts):
+        for number, part in enumerate(self._person_calls.mark([*parts])):
             if part.kind is _CALL:
                 recorded = part.call_id or ""
                 call_id = self._unique(sound(recorded))
@@ -252,14 +254,28 @@ class SessionBuilder:
         self._session.messages += [self._message] * len(accepted)
         return len(accepted)
 
-    def _take(self, part: Part, call_id: str | None) -> Part:
-        """Return the part with text that any request can carry, and with its call's id in this session.
+    def _append_sizes(self, parts: Sequence[Part], line: int | None) -> int:
+        """Append parts as `_append` does, but results and output of a model by their size (`figures_alone`)."""
+        accepted: list[Part] = []
+        for part in parts:
+            kind, text = part.kind, part.text
+            if kind is _CALL:
+                recorded, text = part.call_id or "", f"{part.tool or UNKNOWN_TOOL}{part.arguments or ''}"
+                self._open.setdefault(recorded, []).append(recorded)
+            elif kind is _RESULT:
+                if self._call_of(part, line) is None:
+                    continue
+            elif kind not in _OUTPUT:
+                accepted.append(self._take(part, None))
+                continue
+            # Half a surrogate pair is as long as what would stand in its place.
+            accepted.append(part_of_size(kind, chars(text) + part.extra_tokens))
+        self._session.parts += accepted
+        self._session.messages += [self._message] * len(accepted)
+        return len(accepted)
 
-        For figures, results and output of a model are taken by their size (`figures_alone`).
-        """
-        if not self._keeps_text and (part.kind is _RESULT or part.kind in ASSISTANT):
-            words = f"{part.tool}{part.arguments or ''}" if part.kind is _CALL else part.text
-            return part_of_size(part.kind, chars(sound(words)) + part.extra_tokens)
+    def _take(self, part: Part, call_id: str | None) -> Part:
+        """Return the part with text that any request can carry, and with its call's id in this session."""
         strings = (part.text, part.tool or "", part.arguments or "")
         if part.call_id == call_id and all(map(str.isascii, strings)):
             return part

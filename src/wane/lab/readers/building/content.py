@@ -20,7 +20,7 @@ from wane.formats.coupling import NAMED, SIGNED, UNTIED, couple_parts
 from wane.formats.fields import compact, sealed_tokens
 from wane.formats.message_format import Part
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.lab.readers.building.values import mapping, sound, text, write_arguments
+from wane.lab.readers.building.values import mapping, text, write_arguments
 
 _IMAGES: Final = frozenset({"image", "input_image", "image_url", "computer_screenshot"})
 _DOCUMENTS: Final = frozenset({"document", "input_file", "file"})
@@ -79,7 +79,7 @@ class Content(NamedTuple):
         """Return the part with this content; see `Part`."""
         if kind is _RESULT and _FIGURES_ALONE.get():
             # Now, so that results are not held until the file is read.
-            return Part(kind, call_id=call_id, extra_tokens=self.extra_tokens + chars(sound(self.text)))
+            return Part(kind, call_id=call_id, extra_tokens=self.extra_tokens + chars(self.text))
         return Part(kind, self.text, call_id=call_id, extra_tokens=self.extra_tokens, system=system)
 
     @classmethod
@@ -233,7 +233,8 @@ class Answer:
     def extend(self, answer: Answer) -> None:
         """Append the parts of another answer that this one does not hold."""
         for position, part in enumerate(answer.parts):
-            if part not in self.parts:
+            # Comparing all of two parts takes long, and most are of different kinds.
+            if part not in [own for own in self.parts if own.kind is part.kind]:
                 if position in answer.signed:
                     self.signed.append(len(self.parts))
                 self.parts.append(part)

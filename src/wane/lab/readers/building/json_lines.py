@@ -6,13 +6,17 @@ import errno
 import gzip
 import io
 import json
+import stat
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
 
 from wane.core.errors import FormatError, MissingExtraError
+from wane.fast_json import fast_dumps
 from wane.fast_json import fast_loads as orjson_loads
 from wane.lab.names import MAX_UNPACKED
 from wane.lab.recorded_session import ModelCall, Problem
@@ -25,14 +29,24 @@ NAMED_EACH: Final = 20
 
 fast_loads: Callable[[bytes], Any] = orjson_loads or json.loads
 
+
+def dump_json(value: object) -> bytes:
+    """Return data as JSON that Wane reads again."""
+    with suppress(TypeError):  # half a surrogate pair
+        if fast_dumps is not None:
+            return fast_dumps(value)
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
 LOOKED_AT: Final = 30
 """Number of lines at the beginning of a file that tell its format."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 DAMAGED: Final = (OSError, EOFError, zlib.error)
 """Errors of reading a file that cannot be read, or that is compressed and damaged."""
-_BUFFER: Final = 1 << 18
-"""Bytes to read at once: lines are long."""
+_BUFFER: Final = 1 << 16
+"""Bytes to read at once: lines are long, but a larger buffer takes longer to make than a small file to read."""
+_FIRST_BYTES: Final = 256
 _STEP: Final = 4096
 """Bytes of a compressed file to decompress at once: zstd makes at most 128 MiB of them."""
 
@@ -110,11 +124,21 @@ def compression(path: Path) -> str | None:
     Raises:
         OSError: if it cannot be read, or is no file: a pipe or a device could block, or never end.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise OSError(errno.EINVAL, "it is a pipe or a device, not a file")
-    with path.open("rb") as file:
-        magic = file.read(4)
+    magic = first_bytes(path)
     return next((name for name, beginning in _PACKED.items() if magic.startswith(beginning)), None)
+
+
+def first_bytes(path: Path) -> bytes:
+    """Return the bytes at the start of a file, which tell what it is.
+
+    Raises:
+        OSError: if it cannot be read, or is no file: a pipe or a device could block, or never end.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a file")
+    with path.open("rb", buffering=0) as file:
+        return file.read(_FIRST_BYTES)
 
 
 class _Zstd(io.RawIOBase):
@@ -190,12 +214,22 @@ def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> I
     """
     # `plain_file` has measured what a compressed file holds.
     with open_unpacked(path, None) as file:
-        number = 0
-        while raw := file.readline(longest):
-            number += 1
-            value = _decode(number, raw, file, problems, longest)
+        for number, value in _values(file, problems, longest):
             if isinstance(value, dict):
                 yield number, value
+
+
+def _values(file: BinaryIO, problems: Problems, longest: int) -> Iterator[tuple[int, object]]:
+    """Yield the value on each line of a file with its number, from 1; see `_decode`."""
+    number = 0
+    while raw := file.readline(longest):
+        number += 1
+        # Nearly all lines are whole objects of strict JSON; `_decode` is for the others, such as half a surrogate pair.
+        try:
+            value: object = fast_loads(raw) if len(raw) < longest else None
+        except (ValueError, RecursionError):
+            value = None
+        yield number, value if type(value) is dict else _decode(number, raw, file, problems, longest)
 
 
 def reason(error: ValueError | RecursionError) -> str:
@@ -224,12 +258,8 @@ def head(path: Path, count: int = LOOKED_AT) -> list[object]:
         OSError: if the file cannot be read.
     """
     ignored = Problems()
-    values: list[object] = []
     with open_unpacked(path) as file:
-        for number in range(1, count + 1):
-            if not (raw := file.readline(LONGEST_LINE)):
-                break
-            values.append(_decode(number, raw, file, ignored, LONGEST_LINE))
+        values = [value for _, value in islice(_values(file, ignored, LONGEST_LINE), count)]
     return [value for value in values if value is not None]
 
 
@@ -238,13 +268,6 @@ def _decode(number: int, raw: bytes, file: BinaryIO, problems: Problems, longest
 
     A line longer than `longest` bytes, of which `raw` is the beginning, is passed over in the file.
     """
-    # Nearly all lines are whole objects of strict JSON. What follows is for the others, such as half a surrogate pair.
-    try:
-        quick: object = fast_loads(raw) if len(raw) < longest else None
-    except (ValueError, RecursionError):
-        quick = None
-    if isinstance(quick, dict):
-        return quick
     if len(raw) == longest and not raw.endswith(b"\n"):
         while (chunk := file.readline(1 << 20)) and not chunk.endswith(b"\n"):
             pass

@@ -168,7 +168,8 @@ class _Transcript:
         self._attached: set[str] = set()  # queued messages that an attachment holds
         for line, data in records(path, self.problems):
             self._take(line, data)
-        self.entries = [entry for entry in self.entries if not self._is_attached(entry)]
+        if self._attached:
+            self.entries = [entry for entry in self.entries if not self._is_attached(entry)]
         if not self.entries and self.sides:
             # In a sub-agent's own file its lines are the session.
             self.entries = self.sides.pop(next(iter(self.sides)))

@@ -99,12 +99,14 @@ class _Assembly:
                 self._answers.setdefault(entry.message_id, []).append(entry)
             elif entry.results:
                 self._coming.update([result.call_id or "" for result in entry.results])
-        self._positions: dict[str, int] = {}  # by entry, its first part
+        # Of each entry from which on all stayed in view at a compaction, its first part.
+        self._positions: dict[str | None, int | None] = dict.fromkeys([entry.first_kept for entry in entries])
         self._boundary: TranscriptLine | None = None
 
     def run(self) -> None:
         for entry in self._entries:
-            self._positions[entry.id] = self._builder.position
+            if entry.id in self._positions:
+                self._positions[entry.id] = self._builder.position
             what = entry.what
             if what is LINK:
                 continue
@@ -123,8 +125,9 @@ class _Assembly:
             elif what is What.SUMMARY:
                 self._end_compaction(entry)
         self._end_compaction(None)
-        for entry in self._entries:
-            self._builder.title = self._builder.title or command_of(entry)
+        if not self._builder.title:
+            commands = (command_of(entry) for entry in self._entries if entry.turn is not None)
+            self._builder.title = next(filter(None, commands), "")
 
     def _answer(self, lines: Sequence[TranscriptLine]) -> None:
         """Add one model call: all lines of its message, each block once."""
@@ -164,7 +167,7 @@ class _Assembly:
             return
         self._builder.compaction(
             summary.turn.text if summary and summary.turn else "",
-            first_kept=self._positions.get(noted.first_kept or ""),
+            first_kept=self._positions.get(noted.first_kept),
             tokens_before=noted.tokens_before,
             at=noted.at,
         )
