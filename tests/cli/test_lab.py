@@ -293,8 +293,10 @@ class TestReplay:
         folder.mkdir()
         for name in ("a.json", "b.json"):
             shutil.copy(chat, folder / name)
+        (folder / "broken.json").write_text("no session")
         text = run("view", folder, "--output", tmp_path / "v.html").err
         assert f"wane: session 1 of 2 in {folder}: " in text
+        assert f"wane: 1 file skipped:\nwane:   {folder / 'broken.json'}: " in text
         assert "; the page has the others, too, and figures of this one" in text
         assert f"name another by its file, such as {folder / 'b.json'}" in text
         assert "session 1 of" not in run("view", folder / "b.json", "--output", tmp_path / "v.html").err

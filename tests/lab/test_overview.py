@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -708,6 +710,11 @@ class TestCommand:
         today = now.strftime("%Y-%m-%dT00:00:0{}%z")
         transcript(tmp_path / ".claude" / "projects" / "p" / "one.jsonl", at=today)
         page = tmp_path / "page.html"
+        reader, writer = os.pipe()
+        os.close(reader)
+        command = [sys.executable, "-m", "wane", "report", "--output", page]
+        assert subprocess.run(command, stdout=writer, check=False).returncode == 0
+        assert page.exists(), "a reader that has gone takes the summary, not the page"
         done = run("report", "--output", page)
         assert done.code == 0, done.err
         assert "1 session with 3 calls" in done.out
@@ -791,6 +798,12 @@ class TestCommand:
         assert "1 file could not be read: " in done.err
         assert "it is a transcript of Cursor" in done.err
         assert done.err.count(str(path)) == 1
+
+    def test_a_file_that_cannot_be_read_ends_it_as_it_ends_other_commands(self, run: Run, tmp_path: Path) -> None:
+        path = tmp_path / "s.jsonl"
+        path.write_text('{"kind": "session", "version": 99, "id": "a", "cwd": "/", "message_format": "pydantic_ai"}\n')
+        codes = {command: run(command, path).code for command in ("report", "view", "replay", "doctor")}
+        assert codes == dict.fromkeys(codes, 1)
 
     def test_what_an_agent_keeps_beside_its_sessions_is_not_told_as_unread(self, run: Run, tmp_path: Path) -> None:
         transcript(tmp_path / "projects" / "p" / "one.jsonl")

@@ -391,6 +391,22 @@ def test_on_a_phone_tables_need_no_scrolling_sideways(shown: Browser, tmp_path: 
 
 
 @needs_chromium
+def test_the_heading_is_that_of_the_session_that_is_looked_at(tmp_path: Path) -> None:
+    names = ("the first", "the second")
+    materials = [tale(name=name).study_session().subject.material for name in names]
+    for material, name in zip(materials, names, strict=True):
+        material.session.title = f"Title of {name}"
+    write_view(tmp_path / "v.html", materials)
+    with Browser() as browser:
+        browser.open(tmp_path / "v.html")
+        assert browser.text("h1") == "Title of the first"
+        browser.run(
+            "(it => { it.value = '1'; it.dispatchEvent(new Event('change')); })(document.querySelector('#session'))"
+        )
+        assert browser.text("h1") == browser.run("document.title") == "Title of the second"
+
+
+@needs_chromium
 def test_a_sweep_says_first_what_it_shows_and_names_its_budgets(tmp_path: Path) -> None:
     swept = sweep([tale().study_session()], ("none", "compact", "cwl"), (1_500, 3_000), StrategySettings(), InProcess())
     write_sweep_report(tmp_path / "s.html", swept)

@@ -32,9 +32,10 @@ _UNSHIELDED: Final = ("run", "statusline")
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command line, given without the program's name, or that of the process; return the exit code."""
     _make_lenient()
+    args = sys.argv[1:] if args is None else args
     try:
         with blame_extensions():
-            code = _run(sys.argv[1:] if args is None else args)
+            code = _run(args)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else failure.OK
     except WaneError as error:
@@ -43,7 +44,8 @@ def main(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         code = failure.INTERRUPTED
     except BrokenPipeError:
-        code = failure.FAILED
+        # A reader that is gone, such as `head`, has what it wanted. The agent's task is left half done, though.
+        code = failure.OK if args and not args[0].startswith("-") else failure.FAILED
     except OSError as error:
         say(_os_error_text(error))
         code = failure.FAILED
@@ -140,12 +142,11 @@ def _flush_output(code: int) -> int:
     try:
         sys.stdout.flush()
     except OSError as error:
-        # A reader that is gone, such as `head`, is not an error.
-        if not isinstance(error, BrokenPipeError):
-            say(f"the output could not be written: {error.strerror or error}")
         # Python flushes again when it exits, and would complain then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return failure.FAILED
+        if not isinstance(error, BrokenPipeError):
+            say(f"the output could not be written: {error.strerror or error}")
+            return failure.FAILED
     return code
 
 

@@ -26,6 +26,7 @@ from wane.cli.lab.lab_commands import PRICE, ReportOptions
 from wane.cli.terminal.browser import open_page
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import count_noun, cut, first_few, printable, say, write_json
+from wane.core.errors import JournalError
 from wane.journal import SessionStore, default_root
 from wane.lab.discover import find_sessions
 from wane.lab.file_store import Source
@@ -84,15 +85,20 @@ def run_report(options: ReportOptions) -> int:
     overview = summarise(figures, since, until, unread, journals=recorded)
     if not overview.total.calls:
         why = _nothing(options, since, unread)
+        if unread and all(file.damaged for file in unread):
+            raise JournalError(why)
         raise InputError(f"{why}. {_explain_scripted(overview.scripted)}" if overview.scripted else why)
+    page = page_for("report") if options.output is None else Path(options.output)
+    paged = options.output is not None or not options.as_json
+    if paged:
+        # Ahead of the summary, of which a reader such as `head` may not want all.
+        write_overview(page, overview, options.budget, contents=not options.redact)
     if options.as_json:
         write_json(overview_dict(overview))
     else:
         _print(overview, options.budget)
-    if options.as_json and options.output is None:
+    if not paged:
         return failure.OK
-    page = page_for("report") if options.output is None else Path(options.output)
-    write_overview(page, overview, options.budget, contents=not options.redact)
     say(f"the page: {printable(str(page))}")
     if options.open_page and not open_page(page):
         say("there is no browser to show it in; open the file above in one")

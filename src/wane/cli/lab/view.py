@@ -13,7 +13,7 @@ from wane.cli import failure
 from wane.cli.failure import InputError
 from wane.cli.flag_values import AUTO_BUDGET
 from wane.cli.lab.arguments import locate_session, newest_here
-from wane.cli.lab.common import SCRIPTED_MODEL, UNPAID, check_report, page_for
+from wane.cli.lab.common import SCRIPTED_MODEL, UNPAID, check_report, named_lines, page_for
 from wane.cli.lab.lab_commands import PRICE, ViewOptions
 from wane.cli.lab.preparing import with_agent_budget
 from wane.cli.terminal.browser import open_page
@@ -46,6 +46,10 @@ def run_view(options: ViewOptions) -> int:
     elif others := [entry for entry in rest if entry.parent is None]:
         say(f"session 1 of {len(others) + 1} in {path}: {name}; the page has the others, too, and figures of this one")
         say(f"name another by its file, such as {others[-1].path}")
+    for line in named_lines(
+        "skipped", count_noun(len(gathered.unread), "file"), [file.why for file in gathered.unread]
+    ):
+        say(line)
     from wane.lab.report import write_view
 
     studied = study(gathered.recordings, Pricing.of(options.price or PRICE), own_prices=options.price is None)

@@ -67,9 +67,13 @@ def plain_console(file: TextIO | None = None, **options: Any) -> Console:
     from rich.console import Console
     from rich.theme import Theme
 
+    class OutputConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # Rich would end the process as a failed one
+
     # Rich must not colour what it takes for numbers or paths: colours here have a meaning.
     theme = Theme(COLOURS | {f"bold {name}": f"bold {colour}" for name, colour in COLOURS.items()})
-    return Console(file=file or sys.stdout, highlight=False, markup=False, emoji=False, theme=theme, **options)
+    return OutputConsole(file=file or sys.stdout, highlight=False, markup=False, emoji=False, theme=theme, **options)
 
 
 def write_json(data: object, *, escaped: bool = True) -> None:

@@ -108,8 +108,8 @@ class FigureReader:
         try:
             with closing(_read_all(sources, self._terms, self._workers, replayed=replayed)) as outcomes:
                 for done, (source, outcome) in enumerate(outcomes, start=1):
-                    if isinstance(outcome, str):
-                        self.unread.append(Unread(source.path, outcome))
+                    if isinstance(outcome, Unread):
+                        self.unread.append(outcome)
                     else:
                         self.figures[source.path] = outcome
                         batch.append((source, outcome))
@@ -133,7 +133,7 @@ def _dollars_since(sessions: Iterable[SessionFigures], since: float) -> float:
 
 def _read_all(
     sources: Sequence[Source], terms: Terms, workers: int | None, *, replayed: bool
-) -> Generator[tuple[Source, list[SessionFigures] | str], None, None]:
+) -> Generator[tuple[Source, list[SessionFigures] | Unread], None, None]:
     """Yield each file with its figures, or with why it cannot be read, as they come."""
     take_figures = partial(_figures_in, terms=terms, replayed=replayed)
     count = min(workers or cores(), len(sources))
@@ -144,7 +144,7 @@ def _read_all(
         yield source, take_figures(source)
 
 
-def _figures_in(source: Source, *, terms: Terms, replayed: bool) -> list[SessionFigures] | str:
+def _figures_in(source: Source, *, terms: Terms, replayed: bool) -> list[SessionFigures] | Unread:
     """Return the figures of the sessions in a file, or why it cannot be read."""
     settings = source.modified, terms.budget, terms.price
     try:
@@ -153,4 +153,4 @@ def _figures_in(source: Source, *, terms: Terms, replayed: bool) -> list[Session
             # Without a name, so that nothing looks through the sessions when cycles of objects are looked for again.
             return [figures_of(session, *settings, replayed=replayed) for session in read_session(source.path)]
     except (FormatError, JournalError, MissingExtraError) as error:
-        return briefly(error)
+        return Unread(source.path, briefly(error), isinstance(error, JournalError))

@@ -54,10 +54,17 @@ class FileReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file of a folder or pattern without a readable session."""
+    """A file of a folder or pattern without a readable session.
+
+    Attributes:
+        path: the file.
+        why: why it has none.
+        damaged: whether the file itself could not be read.
+    """
 
     path: str
     why: str
+    damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +176,7 @@ def _read_all(
             except (FormatError, JournalError, MissingExtraError) as error:
                 if file in named:
                     raise
-                unread.append(Unread(str(file), briefly(error)))
+                unread.append(Unread(str(file), briefly(error), isinstance(error, JournalError)))
         for session in by_file.get(file, ()):
             read_with_parent.update(side.path for side in session.sidechains)
         if progress:

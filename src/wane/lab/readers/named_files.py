@@ -82,7 +82,7 @@ def find_files(path: str | Path) -> list[Path]:
 def guess_file(path: Path) -> str:
     """Return the end of a sentence: whether a file or folder of a similar name was meant; empty without one."""
     try:
-        names = [entry.name for entry in path.parent.iterdir()]
+        names = [entry.name for entry in path.parent.iterdir() if entry.exists()]
     except OSError:
         return ""
     near = get_close_matches(path.name, names, 1, 0.8)

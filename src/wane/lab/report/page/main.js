@@ -3,9 +3,13 @@
 // Returns a note to put below the plot, which comes first.
 function heading() {
   let note = null;
-  const head = h("div", { class: "head" }, h("h1", {}, data.title));
+  const title = h("h1", {}, data.title);
+  const head = h("div", { class: "head" }, title);
   main.append(head);
   if (data.report === "view") {
+    app.listeners.push((change) => {
+      if ("session" in change) title.textContent = document.title = session().title || session().name;
+    });
     head.append(h("p", { class: "lead" }, "What this session cost, what it costs with Wane, and what would have been missing."));
     note = figures();
   } else {
