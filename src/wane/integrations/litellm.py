@@ -18,6 +18,7 @@ from wane.conversation import Adapter, Conversation, Conversations, Request
 from wane.conversation.events import Listener
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
+from wane.formats.answers import request_tokens
 from wane.formats.openai import OpenAIFormat
 from wane.integrations.lifecycle import Warner, has_budget, maker
 
@@ -104,5 +105,5 @@ class ContextLifecycle(CustomLogger):
             usage = getattr(response, "usage", None)
             if usage is not None and (waiting := self._waiting.pop(call["litellm_call_id"], None)) is not None:
                 conversation, request = waiting
-                conversation.observe(usage.prompt_tokens or 0, request=request)
+                conversation.observe(request_tokens(response, usage.prompt_tokens or 0), request=request)
                 self._conversations.judge_answer(conversation, (), ())

@@ -22,6 +22,7 @@ from wane.conversation import Adapter, Conversation, Conversations, calls_of
 from wane.conversation.context import REMIND_AT
 from wane.core import DEFAULT_BUDGET, Kind, Policy, ToolClass
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
+from wane.formats.answers import request_tokens
 from wane.formats.message_format import Part
 from wane.formats.openai import Message, OpenAIFormat
 from wane.integrations.lifecycle import UNMANAGED_CALL, LifecycleSettings, Warner, has_budget, maker
@@ -191,7 +192,8 @@ class _Adapter(Adapter[Message]):
     adds_fields = True
 
     def usage(self, message: Message) -> int:
-        return (_response(message).get("usage") or {}).get("prompt_tokens") or 0
+        response = _response(message)
+        return request_tokens(response, (response.get("usage") or {}).get("prompt_tokens") or 0)
 
     def time(self, message: Message) -> float | None:
         return (message.get("extra") or {}).get("timestamp")

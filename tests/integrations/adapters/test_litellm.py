@@ -185,3 +185,20 @@ def test_what_has_no_tools_or_is_no_history_is_sent_as_it_is() -> None:
 def test_a_setting_that_cannot_work_is_refused() -> None:
     with pytest.raises(ConfigError, match="did you mean 80k"):
         ContextLifecycle("80")
+
+
+def test_what_the_server_compacted_is_not_taken_for_the_requests_size() -> None:
+    """LiteLLM 1.110.2 adds up all of Anthropic's iterations in `prompt_tokens`."""
+    told: list[object] = []
+    lifecycle = ContextLifecycle(BUDGET, on_event=told.append)
+    call = {"litellm_call_id": "1", "messages": [{"role": "user", "content": "Go."}], "tools": [READ]}
+    asyncio.run(lifecycle.async_pre_call_deployment_hook(call, "acompletion"))
+    iterations = [
+        {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
+        {"type": "message", "input_tokens": 230, "output_tokens": 10},
+    ]
+    usage = {"input_tokens": 230, "output_tokens": 10, "iterations": iterations}
+    counted = litellm.AnthropicConfig().calculate_usage(usage_object=usage, reasoning_content=None)
+    answer = litellm.ModelResponse(usage=counted)
+    asyncio.run(lifecycle.async_post_call_success_deployment_hook(call, answer, "acompletion"))
+    assert [event.input_tokens for event in told if isinstance(event, UsageObserved)] == [230]

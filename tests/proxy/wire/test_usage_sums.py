@@ -64,6 +64,22 @@ def test_an_advisor_costs_what_its_own_model_costs_and_the_window_is_what_the_fi
     assert cost_of(usage, "claude-sonnet-4-6") == pytest.approx(wanted)
 
 
+def test_what_litellm_adds_up_in_chat_is_taken_apart_again() -> None:
+    """LiteLLM 1.110.2 hands Anthropic's iterations on, beside `prompt_tokens` that are the sum of all of them."""
+    iterations = passes("compaction", 180_000, 3_500), passes("message", 20_000, 1_000, cache_read_input_tokens=3_000)
+    usage = {"prompt_tokens": 203_000, "completion_tokens": 4_500, **sum_iterations(*iterations)}
+    counted = token_usage({"usage": usage}, "prompt", "completion")
+    assert counted is not None
+    assert (counted.input, counted.output) == (203_000, 4_500)
+    assert counted.of_request == TokenUsage(23_000, 1_000, 3_000)
+
+    advised = token_usage(
+        {"usage": {"prompt_tokens": 122_000, "completion_tokens": 4_500, **ADVISED}}, "prompt", "completion"
+    )
+    assert advised is not None
+    assert cost_of(advised, MODEL) == pytest.approx(cost_of(tokens_of(ADVISED) or NO_USAGE, MODEL))
+
+
 def test_several_passes_under_a_threshold_are_not_priced_above_it() -> None:
     """Prices rise with the size of a request, not with the sum of its passes."""
     usage = tokens_of(sum_iterations(*[passes("message", 150_000, 10)] * 3))

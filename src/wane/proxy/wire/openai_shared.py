@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from wane.prices import TokenUsage, tier_in
 from wane.proxy import jsons
+from wane.proxy.wire.iterations import usage_of_iterations
 from wane.proxy.wire.reply import count, error_in
 from wane.proxy.wire.wire import Body, Correction, Wire
 
@@ -109,7 +111,8 @@ def token_usage(reply: Mapping[str, Any], input_word: str, output_word: str) -> 
     # No price of writes that are kept for half a day is published.
     kept = count(usage, details, "cache_write_tokens_details", "ttl_12h_tokens")
     tier = ", ".join(filter(None, (tier_in(reply), "12h" if kept else "")))
-    return TokenUsage(total, output, read, write, tier=tier, charged=charge_in(usage))
+    reported = usage_of_iterations(usage, tier) or TokenUsage(total, output, read, write, tier=tier)
+    return replace(reported, charged=charge_in(usage))
 
 
 def charge_in(usage: Mapping[str, Any]) -> float | None:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from wane.core.items import INVALID_JSON
-from wane.formats.answers import request_iteration
 from wane.formats.breakpoints import Block, is_blank
-from wane.formats.fields import objects_in
 from wane.prices import SEARCH_FEE, TokenUsage, tier_in
 from wane.proxy import jsons
+from wane.proxy.wire.iterations import anthropic_counts, usage_of_iterations
 from wane.proxy.wire.reply import (
     ServerSentEvent,
     Splitter,
@@ -322,28 +321,17 @@ def tokens_of(usage: object, *, begun: object = None, served: bool = False) -> T
         begun: the usage at the beginning of a streamed reply, which is that of the first pass.
         served: whether the reply holds results of tools that Anthropic ran.
     """
-    data, reported = _object(usage), _counts(usage)
+    data, reported = _object(usage), anthropic_counts(usage)
     tier = tier_in(data)
-    iterations = objects_in(data.get("iterations"))
-    if [iteration.get("type") for iteration in iterations] not in ([], ["message"]):
-        models = [str(iteration.get("model") or "") for iteration in iterations]
-        counted = [replace(_counts(iteration), tier=tier) for iteration in iterations]
-        first = replace(_counts(request_iteration(iterations)), tier=tier)
-        reported = TokenUsage.total(list(zip(models, counted, strict=True)), first)
+    if (summed := usage_of_iterations(data, tier)) is not None:
+        reported = summed
     elif served:
         # Without `iterations` a whole reply does not tell what the first pass read.
-        reported = replace(reported, first=_counts(begun))
+        reported = replace(reported, first=anthropic_counts(begun))
     if not reported.input and not reported.output:
         return None
     fees = count(usage, "server_tool_use", "web_search_requests") * SEARCH_FEE
     return replace(reported, tier=tier, fees=fees)
-
-
-def _counts(usage: object) -> TokenUsage:
-    read, write = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
-    total, output = count(usage, "input_tokens") + read + write, count(usage, "output_tokens")
-    hour = count(usage, "cache_creation", "ephemeral_1h_input_tokens")
-    return TokenUsage(total, output, read, write, min(hour, write))
 
 
 def error_body(status: int, message: str) -> bytes:
