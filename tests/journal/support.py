@@ -128,6 +128,7 @@ BY_TYPE: dict[object, st.SearchStrategy[Any]] = {
     "Policy": policies(),
     "tuple[PlacedMark, ...]": st.lists(marks, max_size=3).map(tuple),
     "tuple[Step, ...]": st.lists(steps, max_size=3).map(tuple),
+    "tuple[str, ...]": st.lists(texts, max_size=3).map(tuple),
     "tuple[Any, ...] | None": st.none() | st.lists(json_values, max_size=4).map(tuple),
     "EvictedIndex | None": st.none() | st.builds(EvictedIndex, texts, counts, counts),
     "Room | None": st.none() | st.builds(Room, counts, counts, counts, min_room=st.floats(0, 1)),

@@ -21,8 +21,10 @@ from wane.journal import (
     MessageRecord,
     NoteRecord,
     PassRecord,
+    PersonsRecord,
     PlacedMark,
     Record,
+    StateRecord,
     StrategyRecord,
     UsageRecord,
 )
@@ -97,6 +99,8 @@ FORMAT = [
     ReminderRecord(9, "[Start an episode.]", at=NOON),
     RequestRecord("https://x/v1", "http", 9, "4a", "b7", "c0", ('{"a":', ["b"], 3, [0, 2]), at=NOON),
     ChoiceRecord(3, "keep", at=NOON),
+    PersonsRecord(("c1", "c2"), at=NOON),
+    StateRecord("cwl", {"engine": {"budget": 9}}, at=NOON),
 ]
 
 

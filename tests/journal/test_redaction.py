@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from tests.journal.support import NOON
 from wane.core import EvictedIndex
-from wane.journal import MessageRecord, NoteRecord, PassRecord, Receipts, Record, RequestRecord, sent_requests
+from wane.journal import (
+    MessageRecord,
+    NoteRecord,
+    PassRecord,
+    Receipts,
+    Record,
+    RequestRecord,
+    StateRecord,
+    sent_requests,
+)
 from wane.journal.lines import write_lines
 from wane.journal.receipts import chain_digests
 from wane.journal.redaction import without_messages
@@ -42,6 +51,7 @@ def session(texts: list[str]) -> list[Record]:
         records.append(record)
         receipts.follow([record])
 
+    append(StateRecord("compact", {"engine": {"standing": {"summary": f"So far: {texts[0]}"}}}))
     for number, text in enumerate(texts):
         for message in turn(text, number):
             history.append(message)

@@ -328,9 +328,9 @@ class Conversation(Generic[M]):
             tokens = request_tokens(entries[0], input_tokens or 0) if len(entries) == 1 else input_tokens or 0
         self._append(prepared, None, tokens, at)
         if not message and self.asked:
-            self._history.ended = True  # an answer without items
+            self._history.set_ended(True)  # an answer without items
         if ending is Ending.CONTINUES:
-            self._history.ended = False
+            self._history.set_ended(False)
         return self._open_calls(first)
 
     @_with_lock
@@ -684,7 +684,6 @@ class Conversation(Generic[M]):
         if self.host.stamp is not None:
             # An answer that comes only with the next request may come to another process.
             state["asked_in"] = self.host.stamp
-        state["continues"] = history.answered_last and not history.ended and not history.engine.window.open_calls
         return state
 
     @_with_lock
@@ -711,8 +710,6 @@ class Conversation(Generic[M]):
         self._digest = digest
         self._verdicts = verdicts
         self._asked_in = read_scopes(state.get("asked_in")) or ()
-        if state.get("continues"):  # by its stop reason, which no message has
-            restored_history.ended = False
         return True
 
     # Messages in: each is taken apart once, and its parts are handed on

@@ -103,6 +103,16 @@ class Engine:
         return self._by_episode.host
 
     @property
+    def inference_budget(self) -> int:
+        """The budget by which episodes are inferred: the first one of the session, whatever it is now."""
+        return self._inference_budget
+
+    @inference_budget.setter
+    def inference_budget(self, budget: int) -> None:
+        self._inference_budget = budget
+        self._by_episode.infer_within(budget)
+
+    @property
     def overhead(self) -> int:
         """Tokens that every request carries besides the items; may be changed between requests."""
         return self._accounting.overhead
@@ -324,6 +334,7 @@ class Engine:
             "standing": None if self._other is None else self._other.standing,
             "accounting": asdict(self._accounting),
             "reminder": self._reminder.export(),
+            "thrashing": self._detector.export(),
         }
 
     def adopt(self, state: Mapping[str, Any], window: ContextWindow | None = None) -> None:
@@ -336,6 +347,7 @@ class Engine:
         Raises:
             HistoryError: if the state does not fit the items.
         """
+        self.inference_budget = state["inference_budget"]
         if window is not None:
             window.set_tool_classes(self._tool_classes)
             self._by_episode.adopt(window)
@@ -348,6 +360,7 @@ class Engine:
             self._accounting = Accounting(**state["accounting"])
             self.window.overhead = self._accounting.overhead
         self._reminder.restore(state["reminder"])
+        self._detector.restore(state["thrashing"])
 
     def _shows(self, index: int) -> bool:
         return self.window.shows(index) if self._other is None else index in self._view

@@ -62,6 +62,7 @@ def _repeat(history: MessageHistory[MessageT], count: int, empty: MessageHistory
             repeated = _follow_records(history, prepared, empty.make_empty())
     if repeated is None:
         repeated = empty.make_empty(events=[])
+        repeated.engine.inference_budget = history.engine.inference_budget
         repeated.host_overhead = history.host_overhead
         for number, message in enumerate(prepared):
             repeated.append(message, at=history.times.get(number))
@@ -77,23 +78,20 @@ def _follow_records(
     history: MessageHistory[MessageT], prepared: Sequence[Prepared[MessageT]], empty: MessageHistory[MessageT]
 ) -> MessageHistory[MessageT]:
     """Return an empty history with messages as was recorded, with the present settings in force at the end."""
-    context, repeated = empty.context, empty
-    if history.origin is not None and context.strategy == history.context.strategy:
-        repeated = history.origin(empty)
-    repeated.host_overhead = history.host_overhead
-    for record in _records_about(history, repeated.base, len(prepared)):
+    empty.host_overhead = history.host_overhead
+    for record in _records_about(history, len(prepared)):
         if isinstance(record, MessageRecord):
-            number = len(repeated.transcript.messages)
-            repeated.follow(record, prepared[number], at=history.times.get(number))
+            number = len(empty.transcript.messages)
+            empty.follow(record, prepared[number], at=history.times.get(number))
         else:
-            repeated.follow(record)
-    repeated.host_overhead = history.host_overhead
-    repeated.apply_context()
-    return repeated
+            empty.follow(record)
+    empty.host_overhead = history.host_overhead
+    empty.apply_context()
+    return empty
 
 
-def _records_about(history: MessageHistory[MessageT], first: int, stop: int) -> Iterator[Record]:
-    """Yield the records about the messages from `first` to `stop`, up to the request after them."""
+def _records_about(history: MessageHistory[MessageT], stop: int) -> Iterator[Record]:
+    """Yield the records about the first messages, up to the request after them."""
     transcript = history.transcript
     items = transcript.first(stop) if stop < len(transcript.messages) else transcript.item_count + 1
     number = 0
@@ -103,7 +101,7 @@ def _records_about(history: MessageHistory[MessageT], first: int, stop: int) -> 
             return
         # The usage of the request after them is in an answer that is not among them.
         later = isinstance(record, UsageRecord) and record.items >= items
-        if number >= first and not later:
+        if not later:
             yield record
         if is_message:
             number += 1

@@ -44,6 +44,7 @@ from wane.conversation.adapter import Adapter, Prepared
 from wane.conversation.alignment import are_equal
 from wane.conversation.context import CACHE_LIFETIME, ContextSettings
 from wane.conversation.engine import Engine
+from wane.conversation.engine_state import export_engine, restore_engine
 from wane.conversation.events import (
     BudgetChosen,
     BudgetUnmet,
@@ -74,14 +75,18 @@ from wane.formats.message_format import (
     writes,
 )
 from wane.journal.records import (
+    TURN_NOTE,
     ChoiceRecord,
     ConfigRecord,
     MessageRecord,
+    NoteRecord,
     PassRecord,
+    PersonsRecord,
     PlacedMark,
     Record,
     ReminderRecord,
     RequestFact,
+    StateRecord,
     StrategyRecord,
     UsageRecord,
 )
@@ -94,6 +99,7 @@ R = TypeVar("R")
 
 _NO_CONTENT: Final[Mapping[str, Any]] = MappingProxyType({})
 _PLAIN: Final = MessageRecord(_NO_CONTENT)
+_ADOPTED: Final = ("engine", "fixed", "told", "asked", "answered", "shown")
 
 
 class Taken(NamedTuple):
@@ -180,6 +186,8 @@ class History:
         """
         items = self._add(prepared, marks)
         placed = [PlacedMark(item.added.index, mark) for item in items for mark in item.added.marks]
+        if persons := self.outline.person_calls.told_of(prepared.parts):
+            self.log.append(PersonsRecord(persons))
         content = prepared.message if self.records_content else _NO_CONTENT
         self.log.append(MessageRecord(content, tuple(placed)) if content or placed else _PLAIN)
         return items
@@ -236,6 +244,11 @@ class History:
         self.log.append(usage)
         return usage.anchors and self.engine.observe(usage.request_tokens)
 
+    def set_ended(self, ended: bool) -> None:
+        """Note whether the model's turn is over, where its latest message alone does not tell."""
+        self.ended = ended
+        self.log.append(NoteRecord(TURN_NOTE, {"ended": ended}))
+
     def mark_requested(self) -> None:
         """Note that a request shows the history as it stands."""
         self.requested, self.items_sent = True, self.engine.item_count
@@ -270,9 +283,15 @@ class History:
                     engine.observe(tokens)
             case ChoiceRecord(episode=number, choice=choice):
                 engine.window.choose(number, choice)
+            case PersonsRecord(calls=calls):
+                self.outline.person_calls.told.update(calls)
+            case NoteRecord(topic=topic, data=data) if topic == TURN_NOTE:
+                self.ended = data["ended"] is True
             case ReminderRecord(text=text):
                 engine.repeat_reminder(text)
             case ConfigRecord():
+                if len(self.log) == 1 and not before:  # the settings that the session began with
+                    engine.inference_budget = record.budget
                 self.configure(replace(record, at=None))
         if not isinstance(record, ConfigRecord):
             self.log.append(record)
@@ -384,7 +403,6 @@ class MessageHistory(History, Generic[MessageT]):
         context: how the context is managed.
         events: where it puts what happens, for the listeners.
         persons: ids of calls whose results a person gave, as the host says (R21); histories may share the set.
-        limits: the budget by which episodes are inferred; None for the present one.
 
     Attributes:
         transcript: its messages.
@@ -393,8 +411,7 @@ class MessageHistory(History, Generic[MessageT]):
         view: the messages of its requests.
         requests: number of its requests.
         shown: view of the latest request; None if a message was taken in since.
-        base: number of messages when it was restored from a state; what was done for them is unknown.
-        origin: restores it again from that state, given an empty history; None if it was not restored.
+        base: number of messages when it was restored from a state; what was done for each of them is unknown.
         host_overhead: tokens that every request carries besides its messages, as the host says.
         message_overhead: tokens that every request carries besides its messages, as the messages themselves say.
         asked_at: time of the latest message that is not an answer, in seconds; None if unknown.
@@ -412,15 +429,13 @@ class MessageHistory(History, Generic[MessageT]):
         events: list[Event] | None = None,
         *,
         persons: set[str] | None = None,
-        limits: int | None = None,
     ) -> None:
         self.format = format
         self.adapter = adapter
         self.events: list[Event] = [] if events is None else events
         self.context = context = _without_unwritten_index(context, format)
         self.chosen: AutoBudget | None = None
-        engine = Engine(context if limits is None else replace(context, budget=limits))
-        engine.window.budget = context.budget
+        engine = Engine(context)
         self.transcript: Transcript[MessageT] = Transcript(format, context.counter)
         self.persons = set() if persons is None else persons
         super().__init__(engine, self.transcript, context.record())
@@ -428,7 +443,6 @@ class MessageHistory(History, Generic[MessageT]):
         self.requests = 0
         self.shown: Shown | None = None
         self.base = 0
-        self.origin: Callable[[MessageHistory[MessageT]], MessageHistory[MessageT]] | None = None
         self.host_overhead = 0
         self.message_overhead = 0
         self._fixed: str | None = None  # the text whose tokens `message_overhead` is
@@ -440,7 +454,7 @@ class MessageHistory(History, Generic[MessageT]):
         self._thrashing = False  # at the latest request
 
     def make_empty(
-        self, context: ContextSettings | None = None, events: list[Event] | None = None, *, limits: int | None = None
+        self, context: ContextSettings | None = None, events: list[Event] | None = None
     ) -> MessageHistory[MessageT]:
         """Return an empty history of the same host, with the same events and settings unless others are given."""
         empty = MessageHistory(
@@ -449,7 +463,6 @@ class MessageHistory(History, Generic[MessageT]):
             self.context if context is None else context,
             self.events if events is None else events,
             persons=self.persons,
-            limits=limits,
         )
         empty.chosen = self.chosen
         return empty
@@ -669,6 +682,9 @@ class MessageHistory(History, Generic[MessageT]):
         self, record: Record, prepared: Prepared[MessageT] | None = None, *, at: float | None = None
     ) -> list[Taken]:
         """Repeat a recorded step, without events; see `History.follow`."""
+        if isinstance(record, StateRecord) and repeats(record.strategy, self.engine.name):
+            self.adopt(record.state)
+            return []
         items = super().follow(record, prepared)
         self.view.forget()
         if prepared is not None:
@@ -683,8 +699,41 @@ class MessageHistory(History, Generic[MessageT]):
             return items
         if self.shown is None:
             self.requests += 1
-        self.shown = Shown(self.engine.view, self.engine.tokens, reminder=self.engine.reminder)
+        self._show_again(self.engine.reminder)
         return items
+
+    def export(self) -> dict[str, Any]:
+        """Return what was done for the messages, as JSON data."""
+        return {
+            "engine": export_engine(self.engine),
+            "fixed": self.host_overhead,
+            "told": self.message_overhead,
+            "asked": self.asked_at,
+            "answered": self.answered_at,
+            "shown": None if self.shown is None else {"reminder": self.shown.reminder},
+        }
+
+    def adopt(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `export` returned of a history with the same messages; the log says so.
+
+        Raises:
+            HistoryError: if it does not fit the messages.
+        """
+        restore_engine(self.engine, state["engine"])
+        self.host_overhead, self.message_overhead = int(state["fixed"]), int(state["told"])
+        self.asked_at, self.answered_at = state["asked"], state["answered"]
+        self.base = len(self.transcript.messages)
+        self.view.forget()
+        if state["shown"] is not None:
+            self.requests += 1
+            self.mark_requested()
+            self._show_again(state["shown"]["reminder"])
+        self.log.append(StateRecord(self.context.strategy, {key: state[key] for key in _ADOPTED}))
+
+    def _show_again(self, reminder: str | None) -> None:
+        """Note that the latest request showed the view as it stands."""
+        self.shown = Shown(self.engine.view, self.engine.tokens, reminder=reminder)
+        self._thrashing = self.context.manage and self.engine.thrashing is not None
 
     def _keep_message(self, prepared: Prepared[MessageT], items: list[Taken], at: float | None) -> None:
         """Keep a message that was taken in, with what it says about itself."""

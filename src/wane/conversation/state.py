@@ -10,10 +10,8 @@ from typing import Any, Final, Generic
 
 from wane.conversation.adapter import Adapter, Prepared
 from wane.conversation.alignment import content_of
-from wane.conversation.engine import Engine
-from wane.conversation.history import MessageHistory, Shown
+from wane.conversation.history import MessageHistory
 from wane.conversation.tool_calls import Verdicts
-from wane.core import ContextWindow, Episode, EpisodeType
 from wane.core.errors import HistoryError, WaneError
 from wane.formats.message_format import Format, MessageT, Part
 from wane.journal.codec import decode, encode
@@ -71,7 +69,10 @@ def export_conversation(
         "messages": len(messages),
         "digest": digest.of(messages, len(messages)),
         "verdicts": verdicts.export(),
-        **_export_history(history),
+        "marks": None if history.engine.host is None else encode(tuple(history.marks)),
+        "persons": sorted(history.transcript.person_calls.noted),
+        "ended": history.ended,
+        **history.export(),
     }
 
 
@@ -125,26 +126,10 @@ def _identify(history: MessageHistory[Any]) -> dict[str, Any]:
     }
 
 
-def _export_history(history: MessageHistory[Any]) -> dict[str, Any]:
-    """Return the state of a history, without what follows from its messages."""
-    request = history.shown
-    marks = None if history.engine.host is None else encode(tuple(history.marks))
-    return {
-        "engine": export_engine(history.engine),
-        "fixed": history.host_overhead,
-        "told": history.message_overhead,
-        "marks": marks,
-        "persons": sorted(history.transcript.person_calls.noted),
-        "asked": history.asked_at,
-        "answered": history.answered_at,
-        "shown": None if request is None else {"reminder": request.reminder},
-    }
-
-
 def _restore_history(
     template: MessageHistory[MessageT], state: Mapping[str, Any], messages: Sequence[Prepared[MessageT]]
 ) -> MessageHistory[MessageT]:
-    """Return the history that `_export_history` exported, with the host and the settings of another one.
+    """Return the history that was exported, with the host and the settings of another one.
 
     Raises:
         HistoryError: if it does not fit the messages.
@@ -152,7 +137,8 @@ def _restore_history(
     context = template.context
     if context.auto:
         context = replace(context, budget=state["engine"]["budget"])
-    history = template.make_empty(context, limits=state["engine"]["inference_budget"])
+    history = template.make_empty(context)
+    history.engine.inference_budget = state["engine"]["inference_budget"]
     history.persons.update(state["persons"])
     marks = None
     if state["marks"] is not None:
@@ -161,81 +147,7 @@ def _restore_history(
     for prepared in history.pair_results(messages):
         if prepared is not None:
             history.take(prepared, marks=marks)
-    restore_engine(history.engine, state["engine"])
-    history.host_overhead = int(state["fixed"])
-    history.message_overhead = int(state["told"])
-    history.asked_at = state["asked"]
-    history.answered_at = state["answered"]
-    history.base = len(history.transcript.messages)
-    history.origin = lambda again: _restore_history(again, state, messages)
-    history.view.forget()
-    if state["shown"] is not None:
-        history.requests += 1
-        history.mark_requested()
-        history.shown = Shown(history.engine.view, history.engine.tokens, reminder=state["shown"]["reminder"])
+    history.adopt(state)
+    if state["ended"] != history.ended:  # by a stop reason, which no message has
+        history.set_ended(state["ended"])
     return history
-
-
-def export_engine(engine: Engine) -> dict[str, Any]:
-    """Return the state of an engine, without what follows from the history."""
-    window = _export_window(engine.window) if engine.evicts else None
-    return {"episodes": len(engine.episodes), "window": window, **engine.export()}
-
-
-def restore_engine(engine: Engine, state: Mapping[str, Any]) -> None:
-    """Restore an exported state to an engine that has taken in the same items and nothing else.
-
-    Raises:
-        HistoryError: if the items are different.
-    """
-    if state["episodes"] != len(engine.episodes):
-        raise HistoryError("the state is of another history")
-    # If another strategy decides the view, the window evicted nothing, so that it follows from the history.
-    window = _restored_window(engine, state["window"]) if engine.evicts else None
-    engine.adopt(state, window)
-
-
-def _export_window(window: ContextWindow) -> dict[str, Any]:
-    exported = window.export()
-    # The names, spans and descriptions of all episodes follow from the history.
-    del exported["started"]
-    del exported["graph"]["archive"]
-    exported["graph"]["live"] = [_without_derived(row) for row in exported["graph"]["live"]]
-    exported["closings"] = [_without_derived(row) for row in exported["closings"]]
-    return exported
-
-
-def _restored_window(engine: Engine, state: Mapping[str, Any]) -> ContextWindow:
-    window = dict(state)
-    episodes = engine.episodes
-    live = [_with_derived(row, episodes) for row in window["graph"]["live"]]
-    live_names = {row["name"] for row in live}
-    started: dict[str, bool] = {}
-    archive: dict[str, list[list[int]]] = {}
-    for episode in episodes:
-        if episode.name is None:
-            continue
-        # An act may depend on a closed exploration that the agent marked (R3).
-        started[episode.name] = episode.closed and episode.type is EpisodeType.EXPL and not episode.inferred
-        if episode.name not in live_names:
-            archive[episode.name] = episode.spans
-    window["started"] = started
-    window["graph"] = {**window["graph"], "live": live, "archive": archive}
-    window["closings"] = [_with_derived(row, episodes) for row in window["closings"]]
-    restored = ContextWindow.restore(window)
-    if restored.item_count != engine.item_count:
-        raise HistoryError("the state is of another history")
-    return restored
-
-
-_DERIVED: Final = ("name", "type", "dependencies", "description", "closed", "inferred", "prologue", "size", "spans")
-"""Attributes of an episode that follow from the history; with them, the state could outgrow the view."""
-
-
-def _without_derived(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key not in _DERIVED}
-
-
-def _with_derived(row: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, Any]:
-    episode = episodes[row["number"]]
-    return {**{name: getattr(episode, name) for name in _DERIVED}, **row}

@@ -1,13 +1,13 @@
 """Detects a window that is too small for the work: passes run every few calls, or content is fetched repeatedly.
 
 It takes constant time for each item and keeps only hashes of recent calls. It counts what a history shows, so that a
-session that is repeated from its records has the same counts. A session that is restored from a state starts from 0.
+session that is repeated from its records has the same counts; a state holds those that its messages do not show.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -82,12 +82,14 @@ class _Fetch:
     """The latest result of a call.
 
     Attributes:
+        index: the call's index.
         tool: the called tool.
         result: index of the result; None while there is none.
         call: number of the model call that made it.
         times: number of times that it was made in a row, each time after the last result had been evicted.
     """
 
+    index: int
     tool: str
     result: int | None
     call: int
@@ -123,7 +125,7 @@ class ThrashingDetector:
             if (fetch := self._open.pop(item.call_id, None)) is not None:
                 fetch.result = index
         elif item.kind is Kind.CALL and item.tool is not None and item.tool != DELIMITER:
-            self._open[item.call_id] = self._note_fetch(item.tool, arguments, shows)
+            self._open[item.call_id] = self._note_fetch(item.tool, arguments, index, shows)
 
     def note_pass(self) -> None:
         """Note that content has left the view for the next request."""
@@ -154,10 +156,27 @@ class ThrashingDetector:
         thrashing = Thrashing(room.budget, self._advise_budget(room, low_water), passes, calls)
         return thrashing if worst is None else replace(thrashing, tool=worst.tool, fetches=worst.times)
 
-    def _note_fetch(self, tool: str, arguments: str | None, shows: Callable[[int], bool]) -> _Fetch:
+    def export(self) -> dict[str, Any]:
+        """Return what does not follow from the items alone, as JSON data."""
+        repeated = [fetch for fetch in self._fetches.values() if fetch.times > 1 and self._calls - fetch.call <= WITHIN]
+        return {
+            "passes": list(self._passes),
+            "fetches": [[fetch.index, fetch.times] for fetch in repeated],
+            "worst": None if self._worst is None else self._worst.index,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore what `export` returned to a detector that has taken in the same items."""
+        fetches = {fetch.index: fetch for fetch in self._fetches.values()}
+        for index, times in state["fetches"]:
+            fetches[index].times = times
+        self._passes.extend(state["passes"])
+        self._worst = fetches.get(state["worst"])
+
+    def _note_fetch(self, tool: str, arguments: str | None, index: int, shows: Callable[[int], bool]) -> _Fetch:
         """Return a call, with the number of times that it was repeated because its result was evicted."""
         key = hash((tool, arguments))
-        fetch = _Fetch(tool, None, self._calls)
+        fetch = _Fetch(index, tool, None, self._calls)
         before = self._fetches.pop(key, None)
         if before is not None and before.result is not None:
             if not shows(before.result) and self._calls - before.call <= WITHIN:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from itertools import groupby
@@ -484,7 +484,7 @@ class PersonCalls:
     """
 
     def __init__(self) -> None:
-        self.told: Container[str] = ()
+        self.told: set[str] = set()
         self.noted: set[str] = set()
         self._classes: dict[str, ToolClass | str] = {}
         self._ids: set[str] = set()
@@ -492,6 +492,12 @@ class PersonCalls:
     def set_tool_classes(self, classes: Mapping[str, ToolClass | str] | None) -> None:
         """Set the user's own tool classes, by name; those before are forgotten."""
         self._classes = {name.lower(): tool_class for name, tool_class in (classes or {}).items()}
+
+    def told_of(self, parts: Sequence[Part]) -> tuple[str, ...]:
+        """Return the ids of a message's results that a person gave, as the host says."""
+        if not self.told:
+            return ()
+        return tuple(part.call_id for part in parts if part.kind is Kind.RESULT and part.call_id in self.told)
 
     def mark(self, parts: list[Part]) -> list[Part]:
         """Take in the parts of the next message, and return them with a person's results marked."""

@@ -85,7 +85,7 @@ class Annotator:
     """
 
     def __init__(self, limits: EpisodeBounds | None = None) -> None:
-        self._limits = limits or EpisodeBounds()
+        self.limits = limits or EpisodeBounds()
         self.stopped = False
         # The agent's plan, and its entry in progress if the plan has changed since the last user turn.
         self._plan = AgentPlan()
@@ -185,7 +185,7 @@ class Annotator:
             return None
         if current is None:
             return self._opening(activity)
-        limits = self._limits
+        limits = self.limits
         full = current.tokens > limits.episode
         if current.type is EpisodeType.EXPL:
             if activity is Activity.ACT:
@@ -244,7 +244,7 @@ class Annotator:
         if not candidates:
             candidates = list(self._carried) or list(self._explored)[-1:]
         chosen: list[_Stretch] = []
-        remaining = self._limits.dependencies
+        remaining = self.limits.dependencies
         for name in dict.fromkeys(candidates):
             remaining -= self._explored[name].tokens
             if not chosen or remaining >= 0:

@@ -27,15 +27,25 @@ from wane.journal.records import (
     MessageRecord,
     NoteRecord,
     PassRecord,
+    PersonsRecord,
     Record,
     ReminderRecord,
     RequestRecord,
+    StateRecord,
     StrategyRecord,
 )
 
 _LEAST: Final = 64  # characters of a string that is a piece of its own
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_WITH_STRINGS: Final = (MessageRecord, NoteRecord, PassRecord, StrategyRecord, ReminderRecord)
+_WITH_STRINGS: Final = (
+    MessageRecord,
+    NoteRecord,
+    PassRecord,
+    PersonsRecord,
+    ReminderRecord,
+    StateRecord,
+    StrategyRecord,
+)
 
 _STEP: Final = 4 * 1024  # bytes to compare at first
 _RECENT: Final = 8 * 1024 * 1024  # bytes of recent requests to keep

@@ -322,6 +322,36 @@ class ChoiceRecord(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class PersonsRecord(Record):
+    """Calls whose results, in the next message, a person gave, as the host said (R21): the messages do not tell.
+
+    Attributes:
+        calls: the calls' ids.
+    """
+
+    kind: ClassVar[str] = "persons"
+
+    calls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StateRecord(Record):
+    """What was done for the messages before it, by the state from which a conversation was restored.
+
+    It stands for the records of each step, which a state does not have.
+
+    Attributes:
+        strategy: name of the strategy that did it.
+        state: the state, without what follows from the records before it (`wane.conversation.engine_state`).
+    """
+
+    kind: ClassVar[str] = "state"
+
+    strategy: str
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class RequestRecord(Record):
     """A request that was sent: its digest, and its content as pieces (`wane.journal.receipts`).
 
@@ -370,6 +400,8 @@ RECORDS: Final[Mapping[str, type[Record]]] = {
         ConfigRecord,
         ReminderRecord,
         ChoiceRecord,
+        PersonsRecord,
+        StateRecord,
         RequestRecord,
         NoteRecord,
     )
@@ -387,6 +419,9 @@ REPLY_NOTE: Final = "reply"
 
 FORK_NOTE: Final = "fork"
 """Topic of a note that ends the records that a session has copied from the one it branches off from."""
+
+TURN_NOTE: Final = "turn"
+"""Topic of a note on the model's turn where its latest message does not tell: whether it `ended` (a stop reason)."""
 
 FILE_NOTE: Final = "file"
 """Topic of a note on a change by the agent's file tools: the path, what the file held before, and a digest of the rest.

@@ -24,6 +24,7 @@ from wane.journal.records import (
     Record,
     ReminderRecord,
     RequestRecord,
+    StateRecord,
     StrategyRecord,
 )
 from wane.journal.writer import Journal
@@ -135,6 +136,8 @@ class _Redaction:
                 return replace(record, index=replace(index, text=self.of(index.text)))
             case StrategyRecord():
                 return replace(record, done=self.of(record.done))
+            case StateRecord():
+                return replace(record, state=self.of(record.state))
             case NoteRecord(topic=topic, data=data) if topic == FILE_NOTE:
                 # A whole file quotes what was read or written of it in many ways. Without it, it is not put back.
                 kept = {key: data[key] for key in data if key != "before"}

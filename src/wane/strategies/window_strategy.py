@@ -22,7 +22,7 @@ from wane.core import (
     chars,
 )
 from wane.formats.message_format import Part
-from wane.inference import Annotator
+from wane.inference import Annotator, EpisodeBounds
 from wane.strategies.evicted import Evicted
 from wane.strategies.strategy import Fitted, Slot, Strategy, StrategySettings, Substitute, Traits
 
@@ -209,6 +209,11 @@ class WindowStrategy(Strategy):
         if self._evicted is not None:
             self._evicted.note_gone(index for index in range(window.item_count) if not window.shows(index))
         self._view = self._with_index(window.visible)
+
+    def infer_within(self, budget: int) -> None:
+        """Set the budget by which the next episodes are inferred, if any are."""
+        if self._annotator is not None:
+            self._annotator.limits = EpisodeBounds.of(budget)
 
     def pack(self) -> None:
         """Compress the content that the index may need; see `Evicted.pack`."""

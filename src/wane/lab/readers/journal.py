@@ -32,7 +32,9 @@ from wane.journal.records import (
     MessageRecord,
     NoteRecord,
     PassRecord,
+    PersonsRecord,
     Record,
+    StateRecord,
     StrategyRecord,
     UsageRecord,
     spent_call,
@@ -116,6 +118,10 @@ class StrategyActions:
                 later = [other for other in slots[position:] if isinstance(other, int)]
                 return replace(action, summary=slot.text, first_kept=later[0] if later else None)
         return action
+
+    def count(self, items: Iterable[int]) -> int:
+        """Return the tokens of some items."""
+        return sum(part.item(chars, message).tokens for message, part in map(self._parts.__getitem__, items))
 
     def _following(self, name: str) -> Resumable:
         """Return the strategy of that name, with the whole history added."""
@@ -304,6 +310,10 @@ class _Fold:
             self._take_pass(record, line)
         elif isinstance(record, StrategyRecord):
             self._take_strategy(record, line)
+        elif isinstance(record, StateRecord):
+            self._take_state(record, line)
+        elif isinstance(record, PersonsRecord):
+            self.builder.note_persons(record.calls)
         elif isinstance(record, ConfigRecord):
             # The tokens of instructions and tools are known at the first request; then the settings are recorded again.
             self.builder.system_tokens = record.overhead or self.builder.system_tokens
@@ -393,6 +403,26 @@ class _Fold:
             return
         removed = self._parts_of(act.removed)
         self.evictions.append(RecordedEviction(self.builder.position, removed, act.before, act.after, _time(record)))
+
+    def _take_state(self, record: StateRecord, line: int) -> None:
+        """Note all that had left the view when the conversation was restored from a state, as one eviction."""
+        try:
+            engine = record.state["engine"]
+            if engine["window"] is None:
+                if (done := engine["standing"]) is not None:
+                    act = StrategyRecord(len(self._part_of), record.strategy, done, at=record.at)
+                    self._take_strategy(act, line)
+                return
+            shown = dict(engine["window"]["view"]["tokens"])
+            after = engine["accounting"]["overhead"] + sum(shown.values())
+        except (LookupError, TypeError, ValueError) as error:
+            self.builder.problems.add(line, f"a state that cannot be read: {error!r}", "a state")
+            return
+        gone = [item for item in range(len(self._part_of)) if item not in shown]
+        if gone:
+            before = after + self._actions.count(gone)
+            removed = self._parts_of(gone)
+            self.evictions.append(RecordedEviction(self.builder.position, removed, before, after, _time(record)))
 
     def _parts_of(self, items: Iterable[int]) -> tuple[int, ...]:
         parts = [self._part_of[index] for index in items]

@@ -7,7 +7,7 @@ without its call.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Final
@@ -78,6 +78,10 @@ class SessionBuilder:
     def unanswered(self) -> list[str]:
         """Ids, as recorded, of the calls without a result."""
         return [recorded for recorded, ids in self._open.items() for _ in ids]
+
+    def note_persons(self, calls: Iterable[str]) -> None:
+        """Note calls whose results, which are still to come, a person gave (R21)."""
+        self._person_calls.told.update(calls)
 
     def user(self, content: Content, *, notice: bool = False) -> None:
         """Append a user turn, or a notice if the harness wrote it (R15)."""
