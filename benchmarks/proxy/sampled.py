@@ -23,10 +23,10 @@ SYNC: Final = "after the reply: the index, sync to the disk"
 
 PARTS: Final = {
     ("bodies.py", "BodyReader.read"): "parse the body",
-    ("session_index.py", "_arrivals"): "identify: digests, shapes, the search",
+    ("bodies.py", "ReadBody.take_messages"): "identify: digests, shapes, the search",
     ("finder.py", "SessionFinder.find"): "identify: digests, shapes, the search",
-    ("client_messages.py", "root_of"): "identify: digests, shapes, the search",
-    ("client_messages.py", "Arrival.parts"): "read the messages",
+    ("client_messages.py", "root_of_request"): "identify: digests, shapes, the search",
+    ("message_format.py", "WritingFormat.parts"): "read the messages",
     ("full_history.py", "EditableOutline.number"): "count tokens",
     ("managed_session.py", "Session.setup"): "count tokens",
     ("managed_session.py", "Session.take"): "take in: infer episodes, the window",
@@ -39,7 +39,7 @@ PARTS: Final = {
     ("managed_session.py", "Session.fit"): "the view, and the body upstream",
     ("managed_session.py", "Session.full_history"): "the view, and the body upstream",
     ("exchange.py", "Exchange._place_view"): "the view, and the body upstream",
-    ("client.py", "dumped"): "the view, and the body upstream",
+    ("client.py", "dump_body"): "the view, and the body upstream",
     ("upstream.py", "Upstream.send"): "send it upstream",
     ("exchange.py", "ManagedRequest._stream"): "relay the reply",
     ("exchange.py", "ManagedRequest._end"): "relay the reply",

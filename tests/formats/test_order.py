@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wane.formats.breakpoints import blocks_of, breakpoint_of, has_breakpoint
-from wane.formats.message_format import OrderReader, order_of
+from wane.formats.message_format import GrowingOrder, OrderReader, order_of
 from wane.formats.roles import CALLING, RESULTS, NeighbourJoiner, Order, join_neighbours
 
 SPEAKERS = st.lists(st.sampled_from(["user", "assistant", CALLING, RESULTS, None]), max_size=8)
@@ -54,3 +54,27 @@ def test_where_there_is_no_order_nothing_is_joined(speakers: list[str | None]) -
 def test_a_message_has_a_breakpoint_if_a_block_of_it_has(content: Any) -> None:
     message = {"role": "user", "content": content}
     assert has_breakpoint(message) is any(breakpoint_of(block) is not None for block in blocks_of(message))
+
+
+@given(st.lists(SPEAKERS, max_size=4), st.data())
+def test_the_order_of_a_growing_list_is_that_of_all_of_it(
+    additions: list[list[str | None]], data: st.DataObject
+) -> None:
+    messages: list[list[str | None]] = []
+    asked: list[str | None] = []
+
+    def speaker_of(message: list[str | None]) -> str | None:
+        asked.append(message[0])
+        return message[0]
+
+    growing = GrowingOrder(speaker_of)
+    for speakers in additions:
+        if messages and data.draw(st.booleans()):
+            # A client may send another message in its place, or fewer.
+            number = data.draw(st.integers(0, len(messages) - 1))
+            messages[number:] = [[data.draw(st.sampled_from(["user", "assistant", CALLING, RESULTS, None]))]]
+        messages += [[speaker] for speaker in speakers]
+        assert growing.of(messages) is order_of(messages, lambda message: message[0])
+    asked.clear()
+    growing.of(messages)
+    assert len(asked) <= 1

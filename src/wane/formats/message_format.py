@@ -10,9 +10,11 @@ from abc import abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from enum import Enum
 from itertools import groupby
+from operator import is_
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from wane.core import Counter, Item, Kind, ToolClass, chars
@@ -654,6 +656,32 @@ def order_of(messages: Iterable[MessageT], speaker_of: Callable[[MessageT], str 
         if reader.order is Order.FREE:
             break  # for good
     return reader.order
+
+
+class GrowingOrder(Generic[MessageT]):
+    """The order of roles in a list that grows from one request to the next: only what is new of it is read.
+
+    Args:
+        speaker_of: says whose turn a message is (`WritingFormat.speaker`).
+    """
+
+    def __init__(self, speaker_of: Callable[[MessageT], str | None]) -> None:
+        self._speaker_of = speaker_of
+        self._messages: list[MessageT] = []  # what was read, without the last message, which may still change
+        self._reader = OrderReader()
+
+    def of(self, messages: Sequence[MessageT]) -> Order:
+        """Return the order of roles that messages keep."""
+        known = len(self._messages)
+        if known >= len(messages) or not all(map(is_, self._messages, messages)):
+            self._messages, self._reader, known = [], OrderReader(), 0
+        for message in messages[known:-1]:
+            self._reader.read(self._speaker_of(message))
+            self._messages.append(message)
+        whole = copy(self._reader)
+        for message in messages[-1:]:
+            whole.read(self._speaker_of(message))
+        return whole.order
 
 
 class Outline:

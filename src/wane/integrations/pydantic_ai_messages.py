@@ -33,7 +33,7 @@ from wane.conversation import Adapter, Aligner, Alignment, Conversation, Prepare
 from wane.conversation.events import Event, HistoryForked, HistoryReplaced, MessageTaken
 from wane.conversation.scopes import read_scopes
 from wane.core import Kind
-from wane.formats.message_format import Part, order_of
+from wane.formats.message_format import GrowingOrder, Part
 from wane.formats.pydantic_ai import PydanticAIFormat, sendable
 from wane.integrations.pydantic_ai_caching import with_cache_point
 from wane.strategies.host import HostScope
@@ -244,6 +244,7 @@ class Outgoing:
         conversation.listeners.append(self._hear)
         self._shown: list[ModelMessage] = []  # the last request's messages up to the last response
         self._sent: list[ModelMessage] = []  # the same messages as they were sent
+        self._order = GrowingOrder(_FORMAT.speaker)
 
     def messages(
         self,
@@ -281,7 +282,7 @@ class Outgoing:
             fixed = request.view[: self.conversation.host.count_fixed(request)]
             sent = with_cache_point(sent, fixed, cached)
         # Other capabilities may have added turns.
-        order = min(self.conversation.host.order, order_of(messages, _FORMAT.speaker))
+        order = min(self.conversation.host.order, self._order.of(messages))
         if order:
             sent = _FORMAT.join_roles(sent, order)
         sent = self._with_record(sent)
