@@ -370,6 +370,27 @@ def test_a_history_with_usage_counts_the_system_prompt_once() -> None:
     assert len(server.requests[-1].results) == 6
 
 
+def test_a_run_without_a_checkpoint_takes_in_only_what_is_new_and_shows_the_same() -> None:
+    told: list[Any] = []
+    with ScriptedServer([*reads(80), Reply("Again."), Reply("And again."), Reply("And again.")]) as server:
+        model = TestChat().model(server.url)
+
+        def agent(**settings: Any) -> Any:
+            return create_agent(model, [read], middleware=[ContextLifecycle(**FITS, **settings)])
+
+        kept = agent(on_event=told.append)
+        thread = kept.invoke({"messages": [("user", "Go.")]}, {"recursion_limit": 400})
+        before = len([event for event in told if isinstance(event, MessageTaken)])
+        kept.invoke({"messages": [*thread["messages"], ("user", "On.")]})
+        assert len([event for event in told if isinstance(event, MessageTaken)]) == before + 2
+        assert [event for event in told if isinstance(event, PassRan)]
+        # A second run of the same beginning, and one that knows nothing of it, take all of it in.
+        kept.invoke({"messages": [*thread["messages"], ("user", "On.")]})
+        agent().invoke({"messages": [*thread["messages"], ("user", "On.")]})
+        continued, second, fresh = (request.body["messages"] for request in server.requests[-3:])
+        assert continued == second == fresh
+
+
 def test_threads_that_wait_at_the_same_time_share_nothing() -> None:
     told: list[Any] = []
     lifecycle = ContextLifecycle(on_event=told.append)
