@@ -672,16 +672,15 @@ class GrowingOrder(Generic[MessageT]):
 
     def of(self, messages: Sequence[MessageT]) -> Order:
         """Return the order of roles that messages keep."""
-        known = len(self._messages)
-        if known >= len(messages) or not all(map(is_, self._messages, messages)):
-            self._messages, self._reader, known = [], OrderReader(), 0
-        for message in messages[known:-1]:
+        if len(self._messages) >= len(messages) or not all(map(is_, self._messages, messages)):
+            self._messages, self._reader = [], OrderReader()
+        for message in messages[len(self._messages) : -1]:
             self._reader.read(self._speaker_of(message))
             self._messages.append(message)
-        whole = copy(self._reader)
+        reader = copy(self._reader)
         for message in messages[-1:]:
-            whole.read(self._speaker_of(message))
-        return whole.order
+            reader.read(self._speaker_of(message))
+        return reader.order
 
 
 class Outline:

@@ -233,20 +233,15 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
         return conversation
 
     def _conversation(self, stored: object, messages: Sequence[BaseMessage]) -> Conversation[BaseMessage]:
-        """The thread's conversation, before it took in the new messages."""
-        known = self._known.get(_mark(stored)) if stored else self._continued(messages)
-        return known or resume(self._make, stored, messages, self._warner)
+        """The thread's conversation, before it took in the new messages.
 
-    def _continued(self, messages: Sequence[BaseMessage]) -> Conversation[BaseMessage] | None:
-        """What an earlier run had whose messages these continue without its state, as without a checkpointer.
-
-        It is this run's alone: of two that continue the same messages, the second takes them in anew, to the same view.
+        Without a state, as without a checkpointer, it is what an earlier run had whose messages these continue. It is
+        this run's alone then: of two that continue the same ones, the second takes them in anew, to the same view.
         """
-        for mark, conversation in reversed(self._known.items()):
+        for mark, conversation in () if stored else reversed(self._known.items()):
             if conversation.length and conversation.host.shares(messages) == conversation.length:
-                del self._known[mark]
-                return conversation
-        return None
+                return self._known.pop(mark)
+        return self._known.get(_mark(stored)) or resume(self._make, stored, messages, self._warner)
 
     def _state_after(self, conversation: Conversation[BaseMessage], answer: Sequence[BaseMessage]) -> dict[str, Any]:
         """The data to store in the thread's state after an answer."""

@@ -29,7 +29,7 @@ def encode(value: Any) -> Any:
     cls = value.__class__
     if cls in _PLAIN:
         return value
-    if (names := _names(cls)) is not None:
+    if (names := field_names(cls)) is not None:
         return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, tuple):
         return [encode(entry) for entry in value]
@@ -71,7 +71,8 @@ def decode(cls: type[T], data: object) -> T:
 
 
 @cache
-def _names(cls: type[Any]) -> tuple[str, ...] | None:
+def field_names(cls: type[Any]) -> tuple[str, ...] | None:
+    """Return the names of a dataclass's fields, in order; None for another class."""
     if not is_dataclass(cls):
         return None
     return tuple(spec.name for spec in fields(cls))

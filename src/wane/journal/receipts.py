@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from itertools import accumulate
 from json.encoder import encode_basestring
+from types import NoneType
 from typing import Any, Final, Literal
 
 from wane.core.errors import JournalError
-from wane.journal.codec import encode
+from wane.journal.codec import field_names
 from wane.journal.records import (
     Layer,
     MessageRecord,
@@ -36,7 +37,9 @@ from wane.journal.records import (
 )
 
 _LEAST: Final = 64  # characters of a string that is a piece of its own
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+# All up to the beginning of a string, past short ones without escapes, which most are.
+_OPENING: Final = re.compile(rb'(?:[^"]*+"[^"\\]{0,63}+")*+[^"]*+"')
+_WITHOUT_STRINGS: Final = frozenset({int, float, bool, NoneType})
 _WITH_STRINGS: Final = (
     MessageRecord,
     NoteRecord,
@@ -47,6 +50,7 @@ _WITH_STRINGS: Final = (
     StrategyRecord,
 )
 
+_BACKSLASH: Final = ord("\\")
 _STEP: Final = 4 * 1024  # bytes to compare at first
 _RECENT: Final = 8 * 1024 * 1024  # bytes of recent requests to keep
 
@@ -115,7 +119,7 @@ class Receipts:
                     self._base = self._read(record.pieces)
                     self._link = record.chain
             elif isinstance(record, _WITH_STRINGS):
-                for string in _strings(encode(record), []):
+                for string in _strings(record, []):
                     self._number(string)
 
     def of(self, body: bytes, url: str, *, layer: Layer = "http", keep: bool = True) -> RequestRecord:
@@ -314,9 +318,13 @@ def _count_same(is_same: Callable[[int, int], bool], most: int) -> int:
 
 
 def _split(data: bytes) -> Iterator[bytes]:
-    at = 0
-    for match in _STRING.finditer(data):
-        start, stop = match.span()
+    """Yield the long strings of JSON, as they are written, and what stands between them."""
+    at = stop = 0
+    while opening := _OPENING.match(data, stop):
+        start = opening.end() - 1
+        stop = _end_of_string(data, start)
+        if not stop:
+            break
         if stop - start >= _LEAST + 2:
             if at < start:
                 yield data[at:start]
@@ -326,21 +334,37 @@ def _split(data: bytes) -> Iterator[bytes]:
         yield data[at:]
 
 
+def _end_of_string(data: bytes, start: int) -> int:
+    """Return where the string ends that begins at a byte; 0 if it does not."""
+    quote = start
+    while (quote := data.find(b'"', quote + 1)) >= 0:
+        last = quote
+        while data[last - 1] == _BACKSLASH and last - 1 > start:
+            last -= 1
+        if (quote - last) % 2 == 0:
+            return quote + 1
+    return 0
+
+
 def _strings(value: Any, found: list[bytes]) -> list[bytes]:
-    """Append the long strings in JSON data to a list, as most writers of JSON write them; return the list."""
-    kind = type(value)
-    if kind is str:
-        if len(value) >= _LEAST:
-            found.append(_content([value]))
-    elif kind is dict:
-        for entry in value.values():
+    """Append the long strings in a record or JSON data to a list, as most writers of JSON write them; return the list.
+
+    They come in the order in which the record's line has them.
+    """
+    entries: Iterable[Any] = ()
+    if isinstance(value, Mapping):
+        entries = value.values()
+    elif isinstance(value, list | tuple):
+        entries = value
+    elif (names := field_names(type(value))) is not None:
+        entries = [getattr(value, name) for name in names]
+    for entry in entries:
+        kind = type(entry)
+        if kind is str:
+            if len(entry) >= _LEAST:  # few are
+                found.append(_content([entry]))
+        elif kind not in _WITHOUT_STRINGS:
             _strings(entry, found)
-    elif kind is list or kind is tuple:
-        for entry in value:
-            if type(entry) is not str or len(entry) >= _LEAST:  # most are short: digests of messages
-                _strings(entry, found)
-    elif isinstance(value, Mapping):
-        _strings(dict(value), found)
     return found
 
 
@@ -348,7 +372,8 @@ def _write_piece(content: bytes) -> Any:
     """A new piece as a record has it: a string by its value if that gives the same bytes, else the text."""
     if content[:1] == b'"':
         with suppress(ValueError):
-            string = json.loads(content)
+            plain = b"\\" not in content  # what is invalid nevertheless does not give the same bytes
+            string = content[1:-1].decode("utf-8", "surrogatepass") if plain else json.loads(content)
             if isinstance(string, str) and _content([string]) == content:
                 return [string]
     return content.decode()

@@ -357,9 +357,10 @@ class Exchange:
             _LOGGER.warning("session %s: %s", cached.id, cached.remark)
         cached.last = now
         cached.requests += 1
-        if not cached.title or is_command(cached.title):
-            for arrival in arrivals:
-                cached.title = better_title(cached.title, title_of(arrival.message)) or ""
+        for arrival in arrivals:
+            if cached.title and not is_command(cached.title):
+                break
+            cached.title = better_title(cached.title, title_of(arrival.message)) or ""
         self.cached = cached
         self.facts = self._note_facts()
         if self.view.changed:

@@ -12,7 +12,9 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cached_property
 from hashlib import blake2b
+from itertools import takewhile
 from operator import is_
 from typing import Any, Final
 
@@ -266,30 +268,39 @@ class Chain:
         return (self._key(len(self._keys) // _KEY) + self._tail).hex()
 
 
-class Trail:
-    """The keys of a request's history, by which a store finds its session.
-
-    Attributes:
-        sought: the digests to look for in a store.
-    """
+class Trail(Sought):
+    """The keys of a request's history, by which a store finds its session: computed once a session may have them."""
 
     def __init__(self, root: str, arrivals: Sequence[Arrival]) -> None:
-        chain = Chain(root)
-        openings: list[str] = []
-        self._heads: set[str] = set()
-        for arrival in arrivals:
+        self._root, self._arrivals = root, arrivals
+
+    @cached_property
+    def _links(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The keys of the answers and the heads of all beginnings, from the first message on."""
+        chain, heads = Chain(self._root), list[str]()
+        for arrival in self._arrivals:
             chain.append(arrival.digest, arrival.shape)
-            self._heads.add(chain.head)
-            if not chain.fresh:
-                openings.append(chain.head)
-        self._keys = {head[: 2 * _KEY] for head in self._heads}
-        self.sought = Sought(chain.fresh[::-1], openings[::-1])
+            heads.append(chain.head)
+        return chain.fresh, heads
+
+    @property
+    def answers(self) -> Sequence[str]:
+        """Keys of its answers, the latest first."""
+        return self._links[0][::-1]
+
+    @property
+    def openings(self) -> Sequence[str]:
+        """Heads of the parts of the history that end before its first answer, the longest first."""
+        ahead = takewhile(lambda arrival: arrival.shape[:1] != ASSISTANT, self._arrivals)
+        return self._links[1][: len(list(ahead))][::-1]
 
     def distance(self, head: str) -> int:
         """Return 0 if the request has all of a session with this head, 1 if it has it with edits, else 2."""
-        if head in self._heads:
+        heads = self._links[1]
+        if head in heads:
             return 0
-        return 1 if head[: 2 * _KEY] in self._keys else 2
+        keys = [request_head[: 2 * _KEY] for request_head in heads]
+        return 1 if head[: 2 * _KEY] in keys else 2
 
 
 def _link(before: bytes, addition: bytes) -> bytes:

@@ -233,18 +233,18 @@ class SessionFinder:
         root = request.root
         arrivals = request.arrivals
         trail = Trail(root, arrivals)
-        answered = [cached for cached in self.memory.find_answered(trail.sought) if cached.id not in compared]
+        answered = [cached for cached in self.memory.find_answered(root, trail) if cached.id not in compared]
         aligned = await self._current(answered[:_CANDIDATES], arrivals, holds)
         problem = ""
         try:
-            matches = await self._store.find(root, trail.sought)
+            matches = await self._store.find(root, trail)
             # Those in memory store their digests by themselves.
             without_digests = [session_id for session_id in matches.without_digests if not self.memory.get(session_id)]
             for session_id in without_digests:
                 why = await self._store_digests(session_id)
                 problem = problem or why
             if without_digests:
-                matches = await self._store.find(root, trail.sought)
+                matches = await self._store.find(root, trail)
         except StoreError as error:
             if self._options.strict:
                 raise

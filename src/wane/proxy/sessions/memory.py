@@ -47,6 +47,7 @@ class SessionsInMemory:
         self._by_key: dict[int, tuple[CachedSession, ...]] = {}
         self._keys: dict[str, list[int]] = {}
         self._opening: dict[str, dict[str, CachedSession]] = {}  # by root, those without a pair
+        self._roots: dict[str, set[str]] = {}  # ids by root
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -60,13 +61,15 @@ class SessionsInMemory:
 
     def has_root(self, root: str) -> bool:
         """Return whether a session has this root. It needs no digests of messages, which take long."""
-        return any(session_id.startswith(root) for session_id in self._sessions)
+        return root in self._roots
 
     def enter(self, session: CachedSession) -> None:
         """Add a session."""
         self._sessions[session.id] = session
         self._keys[session.id] = []
-        self._opening.setdefault(root_of(session.id), {})[session.id] = session
+        root = root_of(session.id)
+        self._opening.setdefault(root, {})[session.id] = session
+        self._roots.setdefault(root, set()).add(session.id)
 
     def add_keys(self, session: CachedSession, pairs: Sequence[int], answers: Sequence[str]) -> None:
         """Add keys of a session's pairs (`pair`) and answers (`Chain`), unless it has left memory."""
@@ -93,6 +96,10 @@ class SessionsInMemory:
             else:
                 del self._by_key[key]
         self._close_opening(session)
+        ids = self._roots[root_of(session.id)]
+        ids.discard(session.id)
+        if not ids:
+            del self._roots[root_of(session.id)]
 
     def sharing(self, arrivals: Sequence[Arrival]) -> Counter[CachedSession]:
         """Return the sessions that share pairs of messages with a request, and the number of pairs."""
@@ -109,9 +116,9 @@ class SessionsInMemory:
         """Return the sessions of a root that have no pair yet."""
         return tuple(self._opening.get(root, {}).values())
 
-    def find_answered(self, sought: Sought) -> Sequence[CachedSession]:
-        """Return the sessions with the latest answer of a request that any session has."""
-        for answer in sought.answers:
+    def find_answered(self, root: str, sought: Sought) -> Sequence[CachedSession]:
+        """Return the sessions of a root with the latest answer of a request that any of them has."""
+        for answer in sought.answers if self.has_root(root) else ():
             if holders := self._by_key.get(int(answer, 16)):
                 return holders
         return ()

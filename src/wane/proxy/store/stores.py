@@ -75,17 +75,28 @@ class SessionDigests:
     keys: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Sought:
     """What a store looks for: digests of the history in a request whose session is unknown.
 
-    Attributes:
+    They may be computed when they are first asked for, which a store without a session of their root does not do.
+
+    Args:
         answers: keys of its answers, the latest first.
         openings: heads of the parts of the history that end before its first answer, the longest first.
     """
 
-    answers: Sequence[str] = ()
-    openings: Sequence[str] = ()
+    def __init__(self, answers: Sequence[str] = (), openings: Sequence[str] = ()) -> None:
+        self._answers, self._openings = answers, openings
+
+    @property
+    def answers(self) -> Sequence[str]:
+        """Keys of its answers, the latest first."""
+        return self._answers
+
+    @property
+    def openings(self) -> Sequence[str]:
+        """Heads of the parts of the history that end before its first answer, the longest first."""
+        return self._openings
 
     def batches(self) -> Iterator[Sequence[str]]:
         """Yield the keys of the answers in a few growing batches, since a session usually has one of the first."""
