@@ -352,11 +352,12 @@ def _strings(value: Any, found: list[bytes]) -> list[bytes]:
     They come in the order in which the record's line has them.
     """
     entries: Iterable[Any] = ()
+    kind: Any = type(value)
     if isinstance(value, Mapping):
         entries = value.values()
     elif isinstance(value, list | tuple):
         entries = value
-    elif (names := field_names(type(value))) is not None:
+    elif (names := field_names(kind)) is not None:
         entries = [getattr(value, name) for name in names]
     for entry in entries:
         kind = type(entry)
