@@ -107,7 +107,7 @@ class Naive:
         latest = -1
         for call, result in self.pairs():
             if parts[call].tool == "read" and json.loads(parts[call].arguments or "")["path"] == path:
-                latest = max(latest, result) if result < before else latest
+                latest = max(latest, result) if result < before and not parts[result].shows_nothing else latest
         return latest
 
     def pairs(self) -> list[tuple[int, int]]:

@@ -38,8 +38,8 @@ class Story:
     def user(self, text: str) -> Story:
         return self._add(Part(Kind.USER, text))
 
-    def result(self, text: str, call_id: str) -> Story:
-        return self._add(Part(Kind.RESULT, text, call_id))
+    def result(self, text: str, call_id: str, *, failed: bool = False) -> Story:
+        return self._add(Part(Kind.RESULT, text, call_id, shows_nothing=failed))
 
     def says(self, *parts: Part | str) -> Story:
         first = len(self.session.parts)
@@ -171,6 +171,15 @@ def test_an_edit_is_grounded_by_the_latest_read() -> None:
     assert observe_views(edit_story(), [0], [0], [0, 1, 2])[-1].grounded == 0
     shortened = Substitute("tw", 1, 4)
     assert observe_views(edit_story(), [0], [0], [0, 1, 2, 3, shortened])[-1].grounded == 0
+
+
+@pytest.mark.parametrize(("tool", "latest"), [("read", 2), ("bash", 4)])
+def test_a_read_that_failed_shows_no_file_unless_it_is_a_command_line(tool: str, latest: int) -> None:
+    """`cat src/a.py && make` shows the file, whatever becomes of `make`."""
+    story = Story().user("go").says(call("r1", "read", path="src/a.py")).result("one", "r1")
+    again = call("r2", tool, path="src/a.py") if tool == "read" else call("r2", tool, command="cat src/a.py && make")
+    story.says(again).result("no", "r2", failed=True).says(call("e1", "edit", path="src/a.py"))
+    assert Index(story.session, [10] * len(story.session.parts)).needed_reads[-1] == [latest]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +335,8 @@ def sessions(draw: st.DrawFn) -> RecordedSession:
             story.says(draw(TEXTS))
         elif what == "result":
             if waiting:
-                story.result(draw(TEXTS), waiting.pop(draw(st.integers(0, len(waiting) - 1))))
+                answered = waiting.pop(draw(st.integers(0, len(waiting) - 1)))
+                story.result(draw(TEXTS), answered, failed=draw(st.booleans()))
         else:
             paths = draw(st.lists(st.sampled_from(["src/a_file.py", "dir/b_file.py"]), min_size=1, max_size=2))
             ids = [f"{number}-{place}" for place in range(len(paths))]

@@ -181,6 +181,40 @@ def test_codex_by_a_count_of_ones_own(path: Path) -> None:
     assert sum(row.dollars for row in rows) - output == pytest.approx(own.dollars)
 
 
+GEMINI_RATES = {
+    "gemini-2.5-pro": ((1.25, 0.125, 10), (2.5, 0.25, 15)),
+    "gemini-3.1-pro-preview": ((2, 0.2, 12), (4, 0.4, 18)),
+}
+"""Dollars for a million tokens of input, of input from the cache and of output: up to 200,000 tokens, and above."""
+
+
+@pytest.mark.parametrize("model", GEMINI_RATES)
+def test_long_prompts_of_gemini_by_a_count_of_ones_own(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    """A whole request of more than 200,000 tokens costs more, what it reads from the cache and its output, too."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    lines = list(lines_of(RECORDINGS / "gemini-cli.jsonl"))
+    names = dict.fromkeys(line["id"] for line in lines if line.get("type") == "gemini")
+    # Input, of it from the cache, output and thoughts.
+    sizes = dict(
+        zip(names, [(200_000, 0, 1_200, 60), (200_001, 190_000, 700, 300), (340_000, 0, 2_000, 0)], strict=True)
+    )
+    dollars = 0.0
+    for size, cached, output, thoughts in sizes.values():
+        fresh, read, written = GEMINI_RATES[model][size > 200_000]
+        dollars += ((size - cached) * fresh + cached * read + (output + thoughts) * written) / 1e6
+    for line in lines:
+        if line.get("type") == "gemini":
+            fields = dict(zip(("input", "cached", "output", "thoughts"), sizes[line["id"]], strict=True))
+            line.update(model=model, tokens=fields)
+    path = write_lines(tmp_path / "s.jsonl", *lines)
+    total = json.loads(run("report", path, "--json").out)["total"]
+    assert (total["calls"], total["priced"], total["dollars"]) == (3, 3, pytest.approx(dollars, rel=1e-12))
+    recorded = json.loads(run("replay", path, "--strategy", "none", "--json", "--workers", "1").out)["recorded"]
+    assert recorded["cost_usd"] == pytest.approx(dollars, rel=1e-12)
+
+
 @needs_sessions
 @pytest.mark.parametrize("path", sorted(SHARED.glob("pi/*.jsonl")), ids=lambda path: path.stem)
 def test_pi_by_a_count_of_ones_own(path: Path) -> None:

@@ -408,7 +408,8 @@ def _result(block: Block) -> Part:
     # Anthropic's own search has them in an object.
     inner = objects_in(content.get("tool_references") if isinstance(content, Mapping) else content)
     loads = tuple(str(each.get("tool_name")) for each in inner if each.get("type") == "tool_reference")
-    return Part(Kind.RESULT, text, call_id=string(block, "tool_use_id"), extra_tokens=extra, loads=loads)
+    call_id, failed = string(block, "tool_use_id"), bool(block.get("is_error"))
+    return Part(Kind.RESULT, text, call_id, extra_tokens=extra, loads=loads, shows_nothing=failed)
 
 
 def _content(content: object, separator: str = "") -> tuple[str, int]:

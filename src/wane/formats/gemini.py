@@ -290,8 +290,10 @@ def _user_parts(parts: Sequence[GeminiPart]) -> Iterator[Located[int]]:
             media = response.get("parts")
             extra = NON_TEXT_TOKENS * len(media) if isinstance(media, list) else 0
             name = string(response, "name")
-            text = _response_text(response.get("response"))
-            yield location, Part(Kind.RESULT, text, call_id=id_of(response, name), extra_tokens=extra)
+            output, call_id = response.get("response"), id_of(response, name)
+            text = _response_text(output)
+            failed = isinstance(output, dict) and "error" in output
+            yield location, Part(Kind.RESULT, text, call_id, extra_tokens=extra, shows_nothing=failed)
         elif part.get("text") is not None:
             yield location, turn_part(_text(part))
         else:

@@ -46,6 +46,8 @@ class Part:
         person: for a result, whether a person gave it (R21).
         loads: for a result, names of the tools that it brought into the model's view (R15).
         withdraws: names of the tools that are no longer offered, as the part says (R15).
+        shows_nothing: for a result, whether the recording says that it shows nothing of what was asked for: the call
+            failed, or the client left out a file that had not changed.
     """
 
     kind: Kind
@@ -59,6 +61,7 @@ class Part:
     person: bool = False
     loads: tuple[str, ...] = ()
     withdraws: tuple[str, ...] = ()
+    shows_nothing: bool = False
 
     def tokens(self, counter: Counter) -> int:
         """Return the tokens of this part. A call's text is its name followed by its raw arguments."""

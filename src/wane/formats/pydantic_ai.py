@@ -190,7 +190,7 @@ def _request_part(part: _m.ModelRequestPart) -> Part:
     if isinstance(part, _m.SpeechPart):
         return Part(Kind.USER, part.content, extra_tokens=_speech_tokens(part))
     if isinstance(part, _m.RetryPromptPart) and part.tool_name is not None:  # type: ignore[deprecated, unused-ignore]
-        return Part(Kind.RESULT, part.model_response(), call_id=part.tool_call_id)
+        return Part(Kind.RESULT, part.model_response(), call_id=part.tool_call_id, shows_nothing=True)
     if isinstance(part, _m.RetryPromptPart | _m.RetryFeedbackPart):  # type: ignore[deprecated, unused-ignore]
         return Part(Kind.SYSTEM, part.model_response())
     if isinstance(part, _m.InstructionDeltaPart):
@@ -213,7 +213,8 @@ def _result(part: _m.BaseToolReturnPart[Any]) -> Part:
     if part.tool_name in _REVEALING:
         return Part(Kind.SYSTEM, text, extra_tokens=extra)
     denied = part.outcome == "denied"  # the reason of a `ToolDenied` is a person's (R21)
-    return Part(Kind.RESULT, text, call_id=part.tool_call_id, extra_tokens=extra, person=denied)
+    nothing = part.outcome != "success"
+    return Part(Kind.RESULT, text, part.tool_call_id, extra_tokens=extra, person=denied, shows_nothing=nothing)
 
 
 def _response_parts(message: ModelResponse) -> Iterable[Located[int]]:

@@ -14,7 +14,7 @@ from wane.core import DEFAULT_TOOL_CLASSES, DELIMITER, Kind, ToolClass
 from wane.formats.message_format import Part
 from wane.identifiers import candidates, identifiers, spoken
 from wane.lab.recorded_session import ModelCall, RecordedSession
-from wane.tools.calls import SHELL_TOOLS, judge_call
+from wane.tools.calls import SHELL_TOOLS, bare_name, judge_call
 from wane.tools.paths import FileMap, basename
 from wane.tools.programs import INTERPRETERS
 from wane.tools.shell import ShellCommand, parse
@@ -41,7 +41,7 @@ def touched_files(call: Part) -> Touched:
     a line count or a listing), and those whose new content the call itself gives (not a copy, a removal, a change of
     mode or the output of a program).
     """
-    tool = (call.tool or "").rpartition("__")[2].rpartition(".")[2].lower()
+    tool = bare_name(call.tool or "")
     judgement = judge_call(call.tool or "", call.arguments)
     if tool not in SHELL_TOOLS:
         searches = DEFAULT_TOOL_CLASSES.get(tool) is ToolClass.BULK
@@ -74,17 +74,20 @@ class Files:
         self._parts = session.parts
         self._walked = 0
         self._latest: FileMap[int] = FileMap()
-        self._asked: dict[str | None, tuple[str, ...]] = {}
+        self._asked: dict[str | None, Part] = {}
 
     def reads_needed(self, call: ModelCall) -> list[int]:
         """Return the latest results that showed the files that a call edits; without files never read before."""
         for index in range(self._walked, call.first):
             part = self._parts[index]
             if part.kind is Kind.CALL:
-                self._asked[part.call_id] = touched_files(part).read
+                self._asked[part.call_id] = part
             elif part.kind is Kind.RESULT:
-                for path in self._asked.pop(part.call_id, ()):
-                    self._latest[path] = index
+                asked = self._asked.pop(part.call_id, None)
+                # A command line that failed may have shown a file ahead of that.
+                if asked and (not part.shows_nothing or bare_name(asked.tool or "") in SHELL_TOOLS):
+                    for path in touched_files(asked).read:
+                        self._latest[path] = index
         self._walked = call.first
         calls = [part for part in self._parts[call.first : call.stop] if part.kind is Kind.CALL]
         edited = dict.fromkeys(path for part in calls for path in touched_files(part).edited)

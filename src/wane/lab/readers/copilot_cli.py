@@ -178,7 +178,8 @@ class _Assembly:
                 result, error = mapping(data.get("result")), mapping(data.get("error"))
                 output = text(result.get("content")) or text(error.get("message"))
                 extra = content(items(result.get("binaryResultsForLlm"))).extra_tokens
-                self._builder.result(text(data.get("toolCallId")), Content(output, extra), line=line)
+                failed = error or data.get("success") is False
+                self._builder.result(text(data.get("toolCallId")), Content(output, extra), failed=failed, line=line)
         elif kind in ("user.message", "system.message", "system.notification"):
             self._flush()
             self._add_turn(kind, data)

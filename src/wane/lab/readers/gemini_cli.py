@@ -215,7 +215,7 @@ class _Assembly:
         result = response.get("response")
         output = mapping(result).get("output")
         output_text = output if isinstance(output, str) else compact(result)
-        self._builder.result(call_id, Content(output_text), line=line)
+        self._builder.result(call_id, Content(output_text), failed="error" in mapping(result), line=line)
 
 
 def _call(data: Mapping[str, Any]) -> ModelCall:

@@ -176,7 +176,9 @@ class _Assembly:
                 cost=amount(tokens.get("cost")),
             )
         for block in self._results:
-            self._builder.result(text(block.get("id")), _output(mapping(block.get("toolResult"))))
+            result = mapping(block.get("toolResult"))
+            failed = result.get("status") == "error" or mapping(result.get("value")).get("isError")
+            self._builder.result(text(block.get("id")), _output(result), failed=failed)
         self._answer.clear()
         self._results.clear()
 

@@ -111,7 +111,7 @@ class _Assembly:
         self._builder = builder
         self._answer: Answer | None = None  # that of the step at work
         self._line = 0  # where it began
-        self._results: list[tuple[str, object]] = []
+        self._results: list[tuple[str, object, object]] = []  # by call, the output, and whether it is an error
         self._made = ModelCall(0, 0)  # the request of the step
         self._unclaimed: list[ModelCall] = []  # usages of no step so far
 
@@ -147,7 +147,7 @@ class _Assembly:
             self._answer, self._line = Answer(), line
         elif kind == "tool.result":
             result = mapping(event.get("result"))
-            self._results.append((text(event.get("toolCallId")), result.get("output")))
+            self._results.append((text(event.get("toolCallId")), result.get("output"), result.get("isError")))
         elif kind == "step.end":
             self._end_step(event, data)
         elif kind in ("content.part", "tool.call"):
@@ -178,8 +178,8 @@ class _Assembly:
                     provider=self._made.provider,
                     line=self._line,
                 )
-        for call_id, output in self._results:
-            self._builder.result(call_id, content(output))
+        for call_id, output, failed in self._results:
+            self._builder.result(call_id, content(output), failed=failed)
         self._results.clear()
 
     def _message(self, line: int, message: Mapping[str, Any]) -> None:

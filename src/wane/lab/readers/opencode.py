@@ -310,7 +310,9 @@ class _Assembly:
             if part.get("type") == "tool":
                 state, position = mapping(part.get("state")), self._builder.position
                 cleared = seconds(mapping(state.get("time")).get("compacted"))
-                if self._builder.result(text(part.get("callID")), _output(state)) and cleared is not None:
+                failed = state.get("status") == "error"
+                taken = self._builder.result(text(part.get("callID")), _output(state), failed=failed)
+                if taken and cleared is not None:
                     self._cleared.setdefault(cleared, []).append(position)
 
 

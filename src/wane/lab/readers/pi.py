@@ -147,7 +147,8 @@ class _Assembly:
         elif role == "assistant":
             self._answer(entry, message)
         elif role == "toolResult":
-            self._builder.result(text(message.get("toolCallId")), content(message.get("content")), line=entry.line)
+            call_id, output = text(message.get("toolCallId")), content(message.get("content"))
+            self._builder.result(call_id, output, failed=message.get("isError"), line=entry.line)
         elif role == "user":
             turn = content(message.get("content"))
             self._builder.entitle(turn.text)

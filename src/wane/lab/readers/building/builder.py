@@ -87,9 +87,12 @@ class SessionBuilder:
         """Append a user turn, or a notice if the harness wrote it (R15)."""
         self.add(content.part(Kind.NOTICE if notice else Kind.USER))
 
-    def result(self, call_id: str, output: Content, *, line: int | None = None) -> bool:
-        """Append the result of a call, given by its id as recorded; see `add`."""
-        return self.add(output.part(Kind.RESULT, call_id=call_id), line=line)
+    def result(self, call_id: str, output: Content, *, failed: object = False, line: int | None = None) -> bool:
+        """Append the result of a call, given by its id as recorded; see `add`.
+
+        A call that `failed`, by whatever the recording has for it, shows nothing.
+        """
+        return self.add(output.part(Kind.RESULT, call_id=call_id, shows_nothing=bool(failed)), line=line)
 
     def add(self, part: Part, *, line: int | None = None) -> bool:
         """Append a part that no model wrote (system, user, notice or result) as a message of its own.

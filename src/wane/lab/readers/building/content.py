@@ -75,12 +75,15 @@ class Content(NamedTuple):
     def __bool__(self) -> bool:
         return bool(self.text or self.extra_tokens)
 
-    def part(self, kind: Kind, *, call_id: str | None = None, system: bool = False) -> Part:
+    def part(
+        self, kind: Kind, *, call_id: str | None = None, system: bool = False, shows_nothing: bool = False
+    ) -> Part:
         """Return the part with this content; see `Part`."""
         if kind is _RESULT and _FIGURES_ALONE.get():
             # Now, so that results are not held until the file is read.
             return Part(kind, call_id=call_id, extra_tokens=self.extra_tokens + chars(self.text))
-        return Part(kind, self.text, call_id=call_id, extra_tokens=self.extra_tokens, system=system)
+        extra = self.extra_tokens
+        return Part(kind, self.text, call_id, extra_tokens=extra, system=system, shows_nothing=shows_nothing)
 
     @classmethod
     def join_contents(cls, several: Iterable[Content]) -> Content:

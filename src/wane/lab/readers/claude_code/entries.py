@@ -47,6 +47,9 @@ _NOT_SENT: Final = frozenset(
 _TOLD_AFTER: Final = frozenset({"SessionStart", "UserPromptSubmit"})
 """Events whose hook output goes to the model."""
 
+_UNCHANGED: Final = "File unchanged since last read."
+"""What stands for a file that is read again, in newer versions: the earlier result still holds it."""
+
 # Fields that hold an attachment's text.
 _WORDS: Final = frozenset(
     {"content", "text", "snippet", "prompt", "planContent", "stdout", "message", "addedLines", "addedBlocks", "files"}
@@ -257,7 +260,9 @@ def _add(answer: Answer, block: object) -> None:
 
 
 def _result(block: Mapping[str, Any]) -> Part:
-    return content(block.get("content")).part(_RESULT, call_id=text(block.get("tool_use_id")))
+    output = content(block.get("content"))
+    nothing = bool(block.get("is_error")) or output.text.startswith(_UNCHANGED)
+    return output.part(_RESULT, call_id=text(block.get("tool_use_id")), shows_nothing=nothing)
 
 
 def _usages(
