@@ -159,7 +159,8 @@ def test_fields_may_be_spelled_as_in_the_protocol_buffer() -> None:
 )
 def test_a_result_is_its_text_or_its_json(given_response: Any, read: str) -> None:
     part = {"functionResponse": {"name": "grep", "response": given_response}}
-    assert FORMAT.parts(user(part)) == [Part(Kind.RESULT, read, call_id="grep#0")]
+    failed = "error" in (given_response or {})
+    assert FORMAT.parts(user(part)) == [Part(Kind.RESULT, read, call_id="grep#0", shows_nothing=failed)]
 
 
 def test_media_are_estimated() -> None:

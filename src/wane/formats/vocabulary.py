@@ -13,6 +13,9 @@ from typing import Any, Final
 
 from wane.core.errors import FormatError
 
+LEAVE_OUT: Final = ". If the model need not see it, leave it out"
+"""The advice to whoever writes a message with content that no format knows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
@@ -146,9 +149,10 @@ class Vocabulary:
 
     def _refusal(self, what: str, owners: Sequence[str], advice: str = "") -> str:
         elsewhere = self._known_by(owners)
+        what = f"{what} is unknown in the format {self.format!r}{elsewhere}"
         if not elsewhere and not advice:
-            advice = "If the model need not see it, leave it out"
-        return f"{what} is unknown in the format {self.format!r}{elsewhere}{f'. {advice}' if advice else ''}"
+            return f"{what}{LEAVE_OUT}"
+        return f"{what}. {advice}" if advice else what
 
     def _known_by(self, owners: Sequence[str]) -> str:
         others = [repr(owner) for owner in owners if owner != self.format]

@@ -83,7 +83,7 @@ def kimi_code() -> list[Any]:
     return refused
 
 
-def shown(session: RecordedSession) -> list[bool]:
+def flags_of(session: RecordedSession) -> list[bool]:
     return [part.shows_nothing for part in session.parts if part.kind is Kind.RESULT]
 
 
@@ -105,7 +105,7 @@ def test_a_result_shows_nothing_where_the_client_recorded_so(
     tmp_path: Path, lines: list[Any], nothing: list[bool]
 ) -> None:
     (session,) = read_session(write_lines(tmp_path / "s.jsonl", *lines))
-    assert shown(session) == nothing
+    assert flags_of(session) == nothing
 
 
 def test_messages_and_pydantic_ai_say_that_a_call_failed() -> None:

@@ -155,6 +155,30 @@ def test_every_text_is_read_or_named(tmp_path: Path, name: str) -> None:
     assert not lost, "\n".join(map(str, lost))
 
 
+NOVEL = {"type": "novel", "body": f"A kind that nobody knows yet. {MARK}"}
+PLACES: dict[str, tuple[Any, ...]] = {
+    "claude-code": (1, "message", "content"),
+    "pi": (1, "message", "content"),
+    "qwen-code": (0, "message", "parts"),
+    "opencode": (0, "messages", 1, "parts"),
+    "goose": (0, "conversation", 1, "content"),
+    "cline": (0, "messages", 1, "content"),
+    "openai": (2, "content"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_content_of_a_kind_that_nobody_knows_is_read_or_named(tmp_path: Path, name: str) -> None:
+    lines = json.loads(json.dumps(SAMPLES[name]))
+    content = lines
+    for key in PLACES[name]:
+        content = content[key]
+    content.append(NOVEL)
+    sessions = read_file(write_lines(tmp_path / "s.jsonl", *lines))
+    named = [problem.what for session in sessions for problem in session.problems]
+    assert MARK in "\n".join(map(words, sessions)) or any("novel" in what or "body" in what for what in named)
+
+
 def at(lines: list[Any], path: tuple[Any, ...]) -> str:
     value: Any = lines
     for key in path:

@@ -33,6 +33,7 @@ _INTERRUPTED: Final = "[Tool execution was interrupted]"
 _AS_TEXT: Final = ("text/plain", "application/x-directory")
 _NOT_SENT: Final = frozenset({"agent-switched", "compaction", "idle", "location-switched", "model-switched"})
 _ASIDE: Final = frozenset({"step-start", "snapshot", "patch", "agent", "retry"})
+_PARTS: Final = _ASIDE | {"compaction", "file", "reasoning", "step-finish", "subtask", "text", "tool"}
 
 _Data = Mapping[str, Any]
 
@@ -236,6 +237,9 @@ class _Assembly:
             info = mapping(message.get("info"))
             parts = objects(message.get("parts"))
             self._positions[_id_of(message)] = self._builder.position
+            for part in parts:
+                if part.get("type") not in _PARTS:
+                    self._builder.problems.add(None, f"a part of the unknown type {part.get('type')!r}")
             if info.get("role") == "user":
                 self._user(parts)
             elif info.get("role") != "assistant":

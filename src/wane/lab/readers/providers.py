@@ -75,14 +75,15 @@ def _session(chat: RecordedChat, name: str, builder: SessionBuilder) -> Recorded
     model = text(chat.body.get("model")) or None
     builder.system_tokens = _overhead(chat)
     for number, line, message in _messages(chat, name):
+        where = "" if line else f"message {number}: "
         try:
             if name == "openai":
                 _refuse_anthropic(message)
             parts = message_format.parts(message)
         except FormatError as error:
-            where = "" if line else f"message {number}: "
             builder.problems.add(line, f"{where}{error}", "a message that cannot be read", unread=True)
             continue
+        builder.name_unknown(message, message_format, line, where)
         builder.entitle(title_of(message) or "")
         if is_model_message(message):
             builder.settle(line=line)

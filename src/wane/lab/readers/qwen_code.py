@@ -123,6 +123,7 @@ class _Assembly:
         if not parts:
             builder.problems.add(entry.line, "a message without content", "a message without content")
             return
+        builder.name_unknown(message, _FORMAT, entry.line)
         self._contents.append((message, builder.position))
         builder.version = text(entry.data.get("version")) or builder.version
         builder.window = count(entry.data.get("contextWindowSize")) or builder.window

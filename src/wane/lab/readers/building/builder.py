@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Final
+from typing import Any, Final
 
 from wane.core import Kind, chars
+from wane.core.errors import FormatError
 from wane.core.items import ASSISTANT
-from wane.formats.message_format import Part, PersonCalls, in_history, is_answer
+from wane.formats.message_format import Format, NativeFormat, Part, PersonCalls, in_history, is_answer
+from wane.formats.vocabulary import LEAVE_OUT
 from wane.journal.titles import better_title
 from wane.lab.readers.building.content import Content, keeps_text, part_of_size
 from wane.lab.readers.building.json_lines import Problems
@@ -193,6 +195,15 @@ class SessionBuilder:
     def note_branch(self, waiting: int = 0) -> None:
         """Note that the session branches off here: its calls so far, and `waiting` more, count for another one."""
         self._inherited = len(self._session.calls) + waiting
+
+    def name_unknown(self, message: Any, message_format: Format[Any], line: int | None, where: str = "") -> None:
+        """Note content of a message, read by its parts, that its format does not know: only its size is estimated."""
+        if not isinstance(message_format, NativeFormat):
+            return
+        try:
+            message_format.check(message, adds_fields=True)
+        except FormatError as error:
+            self.problems.add(line, f"{where}{str(error).removesuffix(LEAVE_OUT)}", "content of an unknown kind")
 
     def clear_reasoning(self) -> None:
         """Note that later requests hold none of the reasoning so far; see `RecordedSession.reasoning_cleared`."""
