@@ -94,6 +94,13 @@ def test_what_copilot_itself_says_in_the_users_place_is_a_notice(tmp_path: Path)
     assert kinds(session) == ["user", "notice", "notice"]
 
 
+def test_words_may_be_blocks(tmp_path: Path) -> None:
+    blocks = [{"type": "text", "text": "in two"}, {"type": "text", "text": "blocks"}]
+    said = event("m", "assistant.message", content=blocks, toolRequests=[{"toolCallId": "a", "name": "view"}])
+    session = read(tmp_path, START, user("u", "go"), said, result("r", "a", result={"content": blocks}))
+    assert texts(session) == ["<now/>\ngo", "in two\nblocks", "view", "in two\nblocks"]
+
+
 def test_tools_that_the_user_ran_are_no_results(tmp_path: Path) -> None:
     ran = result("r", "mine", isUserRequested=True)
     session = read(tmp_path, START, user("u", "go"), ran, answer("a", content="x"), event("z", "unheard.of"))

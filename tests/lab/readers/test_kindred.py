@@ -144,6 +144,13 @@ def kimi_lines() -> list[Line]:
     ]
 
 
+def test_what_an_unknown_line_adds_to_the_context_of_kimi_code_is_named(tmp_path: Path) -> None:
+    novel = kimi("context.append_note", note="It is late.")
+    (session,) = read_session(write_lines(tmp_path / "s.jsonl", *kimi_lines(), novel))
+    what = "a line of the unknown type 'context.append_note'"
+    assert what in [problem.what for problem in session.problems]
+
+
 def test_kimi_code_records_everything_twice_and_the_usage_of_a_call_three_times(tmp_path: Path) -> None:
     folder = tmp_path / "sessions" / "wd" / "session_1"
     write_lines(folder / "agents" / "main" / "wire.jsonl", *kimi_lines())

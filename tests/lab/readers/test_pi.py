@@ -93,6 +93,20 @@ def test_the_path_to_the_last_entry_is_read_and_the_other_branches_are_named(tmp
     assert (len(session.abandoned), session.unread) == (1, 0)
 
 
+def test_a_compaction_on_an_abandoned_branch_was_paid_all_the_same(tmp_path: Path) -> None:
+    wrote = {"input": 9, "output": 4, "cacheRead": 0, "cacheWrite": 0, "cost": {"total": 0.25}}
+    session = read(
+        tmp_path,
+        HEADER,
+        entry("a", None, message=user("one")),
+        entry("k", "a", type="compaction", summary="all so far", tokensBefore=5, firstKeptEntryId="a", usage=wrote),
+        entry("b", "a", message=answer(text_block("another way"))),
+    )
+    assert problems(session) == ["3: on an abandoned branch (a turn that was edited or tried again)"]
+    (paid,) = session.abandoned
+    assert (paid.usage, paid.cost) == (CallUsage(9, 0, 0, 4), 0.25)
+
+
 def test_a_parent_that_was_lost_does_not_take_all_before_it_along(tmp_path: Path) -> None:
     session = read(
         tmp_path,

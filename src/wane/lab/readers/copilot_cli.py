@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core import Kind
-from wane.formats.message_format import Part
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.content import Answer, Content, content
 from wane.lab.readers.building.json_lines import name_abandoned, records
@@ -176,10 +175,11 @@ class _Assembly:
             self._flush()
             if not data.get("isUserRequested"):  # a model called it
                 result, error = mapping(data.get("result")), mapping(data.get("error"))
-                output = text(result.get("content")) or text(error.get("message"))
-                extra = content(items(result.get("binaryResultsForLlm"))).extra_tokens
+                output = content(result.get("content")) or content(error.get("message"))
+                media = content(items(result.get("binaryResultsForLlm"))).extra_tokens
+                output = Content(output.text, output.extra_tokens + media)
                 failed = error or data.get("success") is False
-                self._builder.result(text(data.get("toolCallId")), Content(output, extra), failed=failed, line=line)
+                self._builder.result(text(data.get("toolCallId")), output, failed=failed, line=line)
         elif kind in ("user.message", "system.message", "system.notification"):
             self._flush()
             self._add_turn(kind, data)
@@ -211,16 +211,16 @@ class _Assembly:
 
     def _add_turn(self, kind: str, data: Mapping[str, Any]) -> None:
         if kind == "system.message":
-            self._builder.add(Part(Kind.SYSTEM, text(data.get("content"))))
+            self._builder.add(content(data.get("content")).part(Kind.SYSTEM))
             self._has_prompt = True
             return
         notice = kind == "system.notification" or _is_harness_made(data)
+        words = content(data.get("content"))
         if not notice:
-            self._builder.entitle(text(data.get("content")))
+            self._builder.entitle(words.text)
         self._builder.settle()
         # The text for the model has the time and reminders around the user's words.
-        turn = text(data.get("transformedContent")) or text(data.get("content"))
-        self._builder.user(Content(turn), notice=notice)
+        self._builder.user(content(data.get("transformedContent")) or words, notice=notice)
 
     def _flush(self) -> None:
         if not self._answer:
@@ -232,7 +232,7 @@ class _Assembly:
             data = mapping(event.get("data"))
             seal = data.get("reasoningOpaque")
             answer.reasoning(text(data.get("reasoningText")), seal or data.get("encryptedContent"), signed=bool(seal))
-            answer.text(Content(text(data.get("content"))))
+            answer.text(content(data.get("content")))
             for call in objects(data.get("toolRequests")):
                 answer.call(call.get("toolCallId"), call.get("name"), call.get("arguments"))
         made = _call(first, self._usages)

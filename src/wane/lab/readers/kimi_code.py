@@ -137,6 +137,8 @@ class _Assembly:
                 self._builder.system_tokens = chars(compact(data.get("tools")))
             elif kind == "profile.bind" and (prompt := text(data.get("systemPrompt"))):
                 self._builder.add(Part(Kind.SYSTEM, prompt))
+            elif kind.startswith("context."):
+                self._builder.problems.add(line, f"a line of the unknown type {kind!r}")
         self._end_step(None, {})
         self._name_asides()
 

@@ -256,7 +256,8 @@ class _Assembly:
         for part in parts:
             if part.get("type") == "compaction":
                 self._tail = text(part.get("tail_start_id"))
-                return
+                if len(parts) == 1:
+                    return
         self._builder.settle()
         for own in (False, True):
             sent = [part for part in parts if _is_sentence(part) is own and not part.get("ignored")]

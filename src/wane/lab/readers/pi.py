@@ -61,12 +61,18 @@ def read(path: Path) -> list[RecordedSession]:
         return []
     # The path to the last entry, as pi resumes it.
     active = path_to(entries[-1] if entries else None, entries)
-    abandoned = [entry for entry in entries if entry.id not in active and text(entry.data.get("type")) in _MESSAGES]
+    abandoned: list[_TreeLine] = []
     calls: list[ModelCall] = []
-    for entry in abandoned:
-        message = mapping(entry.data.get("message"))
+    for entry in entries:
+        kind, message = text(entry.data.get("type")), mapping(entry.data.get("message"))
+        if entry.id in active or (kind not in _MESSAGES and kind != "compaction"):
+            continue
+        abandoned.append(entry)
+        at = seconds(entry.data.get("timestamp"))
         if message.get("role") == "assistant":
-            calls.append(_call(message, seconds(entry.data.get("timestamp"))))
+            calls.append(_call(message, at))
+        elif kind == "compaction" and (wrote := _call(entry.data, at)).usage is not None:
+            calls.append(wrote)
     name_abandoned((entry.line for entry in abandoned), builder.problems, calls)
     _Assembly(builder).run(sorted(active.values(), key=lambda entry: entry.line))
     return [builder.build()]
