@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
-from wane.strategies.evicted import OPENING
+from wane.strategies.evicted import CLOSING, OPENING
 from wane.testing import Part, Request
 
 _TASK: Final = re.compile(r"^Task (\d+)\.", re.MULTILINE)
@@ -124,9 +124,11 @@ def is_note(part: Part) -> bool:
     return part.kind is Kind.NOTICE or (part.kind is Kind.USER and part.text.startswith(_NOTE))
 
 
-def is_turn(part: Part) -> bool:
-    """Whether a part is what the user said."""
-    return part.kind is Kind.USER and not is_note(part) and not part.text.startswith(OPENING)
+def words_of(part: Part) -> str:
+    """Return what the user said in a part; "" for nothing. An index may stand ahead of it in one text."""
+    if part.kind is not Kind.USER or is_note(part):
+        return ""
+    return part.text.partition(CLOSING)[2].strip() if part.text.startswith(OPENING) else part.text
 
 
 def view_tokens(request: Request) -> int:
@@ -140,8 +142,8 @@ def _entries(request: Request) -> Iterator[SightEntry]:
     for message in request.messages:
         text = " ".join(part.text for part in message.parts if part.kind is Kind.TEXT)
         for part in message.parts:
-            if is_turn(part):
-                yield Heard(part.text)
+            if words := words_of(part):
+                yield Heard(words)
             elif part.kind is Kind.TEXT:
                 yield Said(part.text)
             elif part.kind is Kind.CALL:
