@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Generic
 
+from wane.core.light import light_dataclass
 from wane.formats.message_format import MessageT, Part, is_answer
 from wane.strategies.host import HostScope
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Prepared(Generic[MessageT]):
     """A message that was taken apart: alignment, calls and history work on its parts and parse nothing again.
 

@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 from wane.budgets import AutoBudget
 from wane.conversation.thrashing import Thrashing
 from wane.core import Added, Episode, FitReport, Item
+from wane.core.light import light_dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class MessageTaken:
     """A message of the history was taken in.
 

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -63,6 +63,7 @@ from wane.conversation.views import ViewMessages, visible_items
 from wane.core import Added, Episode, FitReport, Item, Kind, Mark
 from wane.core.episodes import Choice
 from wane.core.errors import ConfigError, FormatError, HistoryError, JournalError
+from wane.core.light import light_dataclass
 from wane.formats.message_format import (
     Format,
     MessageT,
@@ -374,7 +375,7 @@ class History:
         return outcome
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Shown:
     """The view of a request.
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from wane.core.errors import ConfigError
+from wane.core.light import light_dataclass
 
 
 class Kind(StrEnum):
@@ -59,7 +60,7 @@ class Standing:
     adds: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Item:
     """One unit of the history.
 

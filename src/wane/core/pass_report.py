@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from wane.core.episodes import Level
+from wane.core.light import light_dataclass
 from wane.core.policy import Policy
 from wane.core.room import LOADED, NOTICES, PROLOGUE, SYSTEM, USER, Room
 
@@ -38,7 +39,7 @@ def brief(name: str) -> str:
     return f"{name[: _LONGEST_NAME - _TAIL - 1]}…{name[-_TAIL:]}"
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Step:
     """One level that an episode reached in a pass (R9), its closing pair (R11), or an overflow (R16).
 
@@ -143,7 +144,7 @@ class EvictedIndex:
     before: int
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class FitReport:
     """What `ContextWindow.fit` did.
 

@@ -13,6 +13,7 @@ from wane.core.errors import ConfigError, HistoryError, UnknownEpisodeError
 from wane.core.eviction import Eviction
 from wane.core.fixed import FixedItems
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, ToolClass, read_tool_classes
+from wane.core.light import light_dataclass
 from wane.core.marks import Mark
 from wane.core.opened import OpenEpisodes
 from wane.core.pass_report import EvictedIndex, FitReport, Pinned, Step
@@ -54,7 +55,7 @@ class Marked:
     closed: tuple[Episode, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Added:
     """Outcome of adding one item.
 

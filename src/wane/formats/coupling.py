@@ -20,11 +20,11 @@ text may cite. `couple` turns them into needs:
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from wane.core import Kind
+from wane.core.light import light_dataclass
 from wane.formats.message_format import Located, LocationT, Part
 
 
@@ -41,7 +41,7 @@ class Seal(Enum):
     """By its id: also the part right behind it is refused without it."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Tie:
     """What ties a part of an answer to others.
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from wane.core import DEFAULT_BUDGET, Added, EvictedIndex, FitReport, Mark, Policy, Room, Step
 from wane.core.episodes import Choice
+from wane.core.light import light_dataclass
 from wane.journal.codec import SchemaError, decode, encode
 
 VERSION: Final = 6
@@ -55,7 +56,7 @@ class Header:
     parent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Record:
     """Base of all lines after the header.
 
@@ -76,7 +77,7 @@ class PlacedMark:
     mark: Mark
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class MessageRecord(Record):
     """A message of the history with the marks that were inferred in it, or that the host made.
 
@@ -112,7 +113,7 @@ class MessageRecord(Record):
         return by_item
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class RequestFact(Record):
     """What is known of a request: a history that has such a record has made the request (`conversation/history.py`).
 
@@ -123,7 +124,7 @@ class RequestFact(Record):
     items: int
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class PassRecord(RequestFact):
     """A pass of the policy that evicted something, or tried to (R10, R13).
 
@@ -176,7 +177,7 @@ class PassRecord(RequestFact):
         return tuple(step for step in self.trace if step.removed)
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class StrategyRecord(RequestFact):
     """What a strategy that does not evict by episode did ahead of a request; resuming does it again (R14).
 
@@ -224,7 +225,7 @@ class UsageParts:
     cost_at_least: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class UsageRecord(RequestFact):
     """The provider's report of one model call. Append it before the message that answered the call.
 
@@ -272,7 +273,7 @@ class UsageRecord(RequestFact):
         return 0.0 if self.parts is None else self.parts.cost_at_least
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class ConfigRecord(Record):
     """Settings in force from here on; appended before the first message and whenever a setting changes.
 
@@ -302,7 +303,7 @@ class ConfigRecord(Record):
     window: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class ReminderRecord(RequestFact):
     """A note to the model at the end of one request. It is not in the history, which had `items` items then."""
 
@@ -311,7 +312,7 @@ class ReminderRecord(RequestFact):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class ChoiceRecord(Record):
     """A person's choice for an episode, by its number: to keep it in view, to let it go, or neither any more (R23)."""
 
@@ -321,7 +322,7 @@ class ChoiceRecord(Record):
     choice: Choice
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class PersonsRecord(Record):
     """Calls whose results, in the next message, a person gave, as the host said (R21): the messages do not tell.
 
@@ -334,7 +335,7 @@ class PersonsRecord(Record):
     calls: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class StateRecord(Record):
     """What was done for the messages before it, by the state from which a conversation was restored.
 
@@ -351,7 +352,7 @@ class StateRecord(Record):
     state: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class RequestRecord(Record):
     """A request that was sent: its digest, and its content as pieces (`wane.journal.receipts`).
 
@@ -380,7 +381,7 @@ class RequestRecord(Record):
     deleted: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class NoteRecord(Record):
     """Anything that does not change the view: a title, a model switch, an error shown to the user."""
 

@@ -25,6 +25,7 @@ from wane.core import (
 )
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import read_tool_classes
+from wane.core.light import light_dataclass
 from wane.core.policy import check_policy
 from wane.formats.message_format import Part
 from wane.inference import Annotator, EpisodeBounds, is_annotated
@@ -110,7 +111,7 @@ Done: TypeAlias = tuple[Step, ...] | Mapping[str, Any]
 """What was done before a request, so that it can be repeated: a pass's trace, or data for a strategy's `redo`."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Fitted:
     """The view for the next model call.
 

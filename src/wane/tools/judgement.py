@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
+
+from wane.core.light import light_dataclass
 
 
 class Activity(IntEnum):
@@ -22,7 +23,7 @@ class Activity(IntEnum):
     ACT = 4
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Judgement:
     """What one call, or one command in it, does.
 

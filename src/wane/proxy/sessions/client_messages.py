@@ -22,6 +22,7 @@ from wane.conversation.tool_calls import normalise_arguments
 from wane.core import Kind
 from wane.core.errors import JournalError
 from wane.core.items import INVALID_JSON
+from wane.core.light import light_dataclass
 from wane.formats.message_format import Part, is_answer
 from wane.journal import CLIENT_NOTE, REPLY_NOTE, NoteRecord
 from wane.proxy import jsons
@@ -187,7 +188,7 @@ def _first_turn(arrivals: Sequence[Arrival]) -> Arrival:
     return notice or arrivals[0]
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Entry:
     """A message of the client as it was last seen.
 
