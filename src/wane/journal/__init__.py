@@ -3,30 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from wane.journal.records import (
-    CLIENT_NOTE,
-    FORK_NOTE,
-    REPLY_NOTE,
-    ChoiceRecord,
-    ConfigRecord,
-    Header,
-    MessageRecord,
-    NoteRecord,
-    PassRecord,
-    PersonsRecord,
-    PlacedMark,
-    Record,
-    ReminderRecord,
-    RequestRecord,
-    StateRecord,
-    StrategyRecord,
-    UsageRecord,
-    model_calls,
-    settings_after,
-    spent_call,
-    spent_note,
-)
-
 if TYPE_CHECKING:
     from wane.journal.heads import SessionInfo
     from wane.journal.lines import (
@@ -41,6 +17,29 @@ if TYPE_CHECKING:
     )
     from wane.journal.reader import SessionFile, read
     from wane.journal.receipts import Receipts, RecentRequests, SentRequest, sent_requests
+    from wane.journal.records import (
+        CLIENT_NOTE,
+        FORK_NOTE,
+        REPLY_NOTE,
+        ChoiceRecord,
+        ConfigRecord,
+        Header,
+        MessageRecord,
+        NoteRecord,
+        PassRecord,
+        PersonsRecord,
+        PlacedMark,
+        Record,
+        ReminderRecord,
+        RequestRecord,
+        StateRecord,
+        StrategyRecord,
+        UsageRecord,
+        model_calls,
+        settings_after,
+        spent_call,
+        spent_note,
+    )
     from wane.journal.store import SESSION_DIR_VARIABLE, SessionStore, default_root
     from wane.journal.writer import Journal
 
@@ -87,12 +86,18 @@ __all__ = [
     "write_lines",
 ]
 
-# What reads and writes files. Who only follows records, such as a conversation, loads nothing of it.
+# Each is loaded when it is asked for: who only follows records, such as a conversation, loads nothing that reads files,
+# and who only wants titles no records, whose classes take a quarter of the start of a short command.
 _LATER: Final = {
     "heads": "SessionInfo",
     "lines": "Clock checksum_of new_header read_header read_lines utc_now write_line write_lines",
     "reader": "SessionFile read",
     "receipts": "Receipts RecentRequests SentRequest sent_requests",
+    "records": (
+        "CLIENT_NOTE FORK_NOTE REPLY_NOTE ChoiceRecord ConfigRecord Header MessageRecord NoteRecord "
+        "PassRecord PersonsRecord PlacedMark Record ReminderRecord RequestRecord StateRecord StrategyRecord "
+        "UsageRecord model_calls settings_after spent_call spent_note"
+    ),
     "store": "SESSION_DIR_VARIABLE SessionStore default_root",
     "writer": "Journal",
 }
