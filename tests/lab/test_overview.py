@@ -501,6 +501,45 @@ def make_figures(name: str, calls: list[CallRow], **values: Any) -> SessionFigur
     return replace(figures, **values)
 
 
+def own_calls(agent: str, path: Path) -> Iterator[tuple[str, str, int]]:
+    """The time, the model and the input tokens of each call, by a reading of one's own."""
+    model, before, last = "", None, dict[str, tuple[str, str, int]]()
+    for number, record in enumerate(lines_of(path)):
+        payload, message = record.get("payload", {}), record.get("message", {})
+        if agent == "claude-code":
+            for answer in answers_in(record):
+                names = "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"
+                tokens = sum(answer["usage"].get(name, 0) for name in names)
+                last[answer["id"]] = record["timestamp"], answer["model"], tokens
+        elif agent == "pi" and message.get("role") == "assistant":
+            tokens = sum(message["usage"][name] for name in ("input", "cacheRead", "cacheWrite"))
+            last[str(number)] = record["timestamp"], message["model"], tokens
+        elif record["type"] == "turn_context":
+            model = payload["model"]
+        elif payload.get("type") == "token_count" and (info := payload.get("info")):
+            if info["total_token_usage"] != before:  # else it is the same report again
+                last[str(number)] = record["timestamp"], model, info["last_token_usage"]["input_tokens"]
+            before = info["total_token_usage"]
+    yield from last.values()
+
+
+@needs_sessions
+def test_days_agents_and_models_of_recorded_sessions_by_a_count_of_ones_own() -> None:
+    figures, days, models = list[SessionFigures](), Counter[tuple[str, date]](), Counter[str]()
+    for agent in ("claude-code", "codex", "pi"):
+        for path in sorted(SHARED.glob(f"{agent}/*.jsonl")):
+            figures += figures_in(path)
+            for at, model, tokens in own_calls(agent, path):
+                days[agent, datetime.fromisoformat(at).astimezone().date()] += tokens
+                models[model] += tokens
+    overview = summarise(figures, None, date.max)
+    told = Counter[tuple[str, date]]()
+    for day, agents in overview.by_day.items():
+        told.update({(agent, day): sums.input for agent, sums in agents.items()})
+    assert +told == +days
+    assert +Counter({model: sums.input for model, sums in overview.by_model.items()}) == +models
+
+
 def test_days_agents_models_and_causes_add_up_to_the_whole() -> None:
     first = make_figures("a", [row(1), row(2, at=NOON.timestamp() - 86_400, model="n"), row(3, priced=0, dollars=0.0)])
     second = make_figures(
