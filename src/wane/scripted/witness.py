@@ -65,17 +65,20 @@ class RequestWitness:
 
     Args:
         summarise: writes a summary when a strategy asks for one.
+        model: whose prices and cache rules apply.
 
     Attributes:
         turns: the user's turns in this session.
     """
 
-    def __init__(self, budget: int, summarise: Callable[[Request], Reply] = summarise) -> None:
+    def __init__(
+        self, budget: int, summarise: Callable[[Request], Reply] = summarise, *, model: str = MODEL
+    ) -> None:
         self.budget = budget
         self._summarise = summarise
         self.tally = Tally()
-        self._prices = Prices.of(MODEL)
-        self._rules = rules_for(*MODEL.split(":", 1))
+        self._prices = Prices.of(model)
+        self._rules = rules_for(*model.split(":", 1))
         self.begin()
 
     def begin(self) -> None:

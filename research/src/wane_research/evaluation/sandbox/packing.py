@@ -73,7 +73,10 @@ def _changing(owner: str, mode: str) -> Callable[[tarfile.TarInfo], tarfile.TarI
 
 def run(action: str, view: str, options: str, layers: str, *words: str) -> None:
     open_root(view, options, layers)
-    {"find": find, "pack": pack}[action](*words)
+    if action == "find":
+        find(*words)
+    else:
+        pack(*words)
 
 
 if __name__ == "__main__":
