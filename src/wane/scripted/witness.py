@@ -71,9 +71,7 @@ class RequestWitness:
         turns: the user's turns in this session.
     """
 
-    def __init__(
-        self, budget: int, summarise: Callable[[Request], Reply] = summarise, *, model: str = MODEL
-    ) -> None:
+    def __init__(self, budget: int, summarise: Callable[[Request], Reply] = summarise, *, model: str = MODEL) -> None:
         self.budget = budget
         self._summarise = summarise
         self.tally = Tally()
