@@ -174,14 +174,14 @@ def read_step(study: str, name: str) -> Step:
 def restoring(source: Path, steps: Sequence[Step]) -> Iterator[None]:
     """Leave the files that some steps touch as they were."""
     paths = [source / path for step in steps for path in step.files]
-    before = {path: path.read_bytes() if path.exists() else None for path in paths}
+    before = {path: path.read_bytes() for path in paths if path.exists()}
     folders = {path.parent for path in paths if not path.parent.exists()}
     try:
         yield
     finally:
-        for path, content in before.items():
-            if content is not None:
-                path.write_bytes(content)
+        for path in paths:
+            if path in before:
+                path.write_bytes(before[path])
             else:
                 path.unlink(missing_ok=True)
         for folder in folders:
@@ -458,7 +458,8 @@ def play_between(source: Path, free: Player) -> Player:
 def linux_row(player: Player, code: set[str]) -> list[object]:
     figures, case = player.figures["proc"], player.case
     assert figures.sight is not None
-    counts = [sum(name in figures.sight.text for name in names) for names in NAMES.values()]
+    text = figures.sight.text
+    counts = [len([*filter(text.__contains__, names)]) for names in NAMES.values()]
     kept = [*counts, len(code & figures.sight.lines)]
     read = ", ".join(figures.read_again) or "nothing"
     compares = "yes" if case.compares else "no"

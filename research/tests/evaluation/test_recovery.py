@@ -55,6 +55,29 @@ def test_a_failed_attempt_is_replayed_in_the_environment(folders: tuple[Path, Pa
     assert "I try." not in told
 
 
+def test_an_attempt_is_followed_through_its_files_and_what_they_copied_is_replayed_once(
+    folders: tuple[Path, Path, Path],
+) -> None:
+    logs = folders[0] / "0a1b2c3d-build-it__Xy12" / "agent"
+    files = ["trajectory.json", "trajectory.cont-1.json", "trajectory.cont-2.json"]
+    for number, name in enumerate(files):
+        steps = [
+            {"source": "agent", "message": f"step {at}", "tool_calls": [{"arguments": {"command": f"make {at}"}}]}
+            for at in range(number + 1)
+        ]
+        copied = [step | {"is_copied_context": True} for step in steps[:-1]]
+        following = {"continued_trajectory_ref": files[number + 1]} if number < 2 else {}
+        (logs / name).write_text(json.dumps({"steps": [*copied, steps[-1]], **following}))
+    write_recovery(*folders, "full")
+    new = folders[2] / "build-it"
+    replay = command(parse((new / "environment" / "Dockerfile").read_text()).stages[-1].steps[-1])
+    assert [line.split("'")[1] for line in replay.splitlines()[:-1]] == ["make 0", "make 1", "make 2"]
+    assert (new / "instruction.md").read_text().count("step 0") == 1
+    (logs / files[2]).unlink()
+    with pytest.raises(ConfigError, match=r"trajectory\.cont-2\.json cannot be read"):
+        write_recovery(*folders, "full")
+
+
 def test_an_attempt_passed_with_the_full_reward_however_it_is_written(folders: tuple[Path, Path, Path]) -> None:
     reward = folders[0] / "0a1b2c3d-solved__Xy12" / "verifier" / "reward.txt"
     reward.write_text("1.00\n")

@@ -88,8 +88,7 @@ def _failed_attempts(traces: Path) -> Iterator[tuple[str, Path, list[dict[str, A
         trial = path.parents[1]
         if not _has_passed(trial / "verifier" / "reward.txt"):
             match = _TRIAL.match(trial.name)
-            steps = _read_object(path).get("steps")
-            yield match["task"] if match else trial.name, path.parent, steps if isinstance(steps, list) else []
+            yield match["task"] if match else trial.name, path.parent, list(_read_steps(path))
     for logs in sorted(traces.rglob("agent-logs")):
         none = False
         result = _read_object(logs.with_name("results.json"))
@@ -99,6 +98,22 @@ def _failed_attempts(traces: Path) -> Iterator[tuple[str, Path, list[dict[str, A
         raise ConfigError(
             f"{traces} has no trials, with agent/trajectory.json or agent-logs in them; is it a folder of traces?"
         )
+
+
+def _read_steps(path: Path) -> Iterator[dict[str, Any]]:
+    """The steps of an attempt through the files in which its trajectory goes on, each of which copies earlier steps."""
+    seen: set[str] = set()
+    following: object = path.name
+    while isinstance(following, str) and Path(following).name not in seen:
+        name = Path(following).name
+        data = _read_object(path.parent / name)
+        steps = data.get("steps")
+        for step in steps if isinstance(steps, list) else []:
+            copied = isinstance(step, dict) and step.get("is_copied_context")
+            if not seen or not copied:
+                yield step
+        seen.add(name)
+        following = data.get("continued_trajectory_ref")
 
 
 def _read_episodes(logs: Path) -> Iterator[dict[str, Any]]:
