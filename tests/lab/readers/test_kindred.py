@@ -144,6 +144,16 @@ def kimi_lines() -> list[Line]:
     ]
 
 
+def test_an_unknown_line_of_qwen_code_is_named_on_an_abandoned_branch_too(tmp_path: Path) -> None:
+    lines = [
+        qwen(0, "user", [{"text": "Go."}]),
+        qwen(1, "memo", after=0),
+        qwen(2, "assistant", [{"text": "No."}], after=0),
+    ]
+    (session,) = read_session(write_lines(tmp_path / "s.jsonl", *lines))
+    assert [(problem.line, problem.what) for problem in session.problems] == [(2, "a line of the unknown type 'memo'")]
+
+
 def test_what_an_unknown_line_adds_to_the_context_of_kimi_code_is_named(tmp_path: Path) -> None:
     novel = kimi("context.append_note", note="It is late.")
     (session,) = read_session(write_lines(tmp_path / "s.jsonl", *kimi_lines(), novel))

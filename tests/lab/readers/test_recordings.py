@@ -158,6 +158,18 @@ def test_goose() -> None:
     assert session.calls[1].usage == CallUsage(4_390, 0, 0, 26)  # of two calls in one answer, which Goose writes apart
 
 
+def test_the_words_of_goose_may_be_a_string(tmp_path: Path) -> None:
+    told = load_recording("goose.json")
+    for message in told["conversation"]:
+        if [block["type"] for block in message["content"]] == ["text"]:
+            message["content"] = message["content"][0]["text"]
+    assert any(isinstance(message["content"], str) for message in told["conversation"])
+    path = tmp_path / "goose.json"
+    path.write_text(json.dumps(told), encoding="utf-8")
+    ((session,), (recorded,)) = read_session(path), read_session(RECORDINGS / "goose.json")
+    assert session.parts == recorded.parts
+
+
 def test_goose_counts_cached_tokens_in_its_input(tmp_path: Path) -> None:
     export = load_recording("goose.json")
     usage = {"inputTokens": 5_000, "outputTokens": 20, "cacheReadTokens": 4_000, "cacheWriteTokens": 300}

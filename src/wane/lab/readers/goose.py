@@ -137,14 +137,14 @@ class _Assembly:
         self._flush()
 
     def _add(self, message: _Data) -> None:
-        blocks = objects(message.get("content"))
+        blocks = _contents(message)
         position = count(mapping(blocks[0].get("_meta")).get(_CALL_INDEX)) if blocks else None
         if not (self._answer and position):
             self._flush()
         self._answer.append(message)
 
     def _add_turn(self, message: _Data) -> None:
-        self._results += [block for block in objects(message.get("content")) if block.get("type") == "toolResponse"]
+        self._results += [block for block in _contents(message) if block.get("type") == "toolResponse"]
         if turn := content(_blocks(message)):
             self._flush()
             self._builder.settle()
@@ -156,7 +156,7 @@ class _Assembly:
             first = self._answer[0]
             answer = Answer()
             for message in self._answer:
-                for block in objects(message.get("content")):
+                for block in _contents(message):
                     _add(answer, block)
             about = mapping(first.get("metadata"))
             tokens = mapping(about.get("usage"))
@@ -197,9 +197,15 @@ def _is_summary(messages: Sequence[_Data], number: int) -> bool:
     return hidden and bool(_blocks(message))
 
 
+def _contents(message: _Data) -> list[_Data]:
+    """Return all blocks of a message; words alone are one."""
+    value = message.get("content")
+    return [{"type": "text", "text": value}] if isinstance(value, str) else objects(value)
+
+
 def _blocks(message: _Data) -> list[_Data]:
     """Return the blocks of a message that its sender wrote."""
-    blocks = objects(message.get("content"))
+    blocks = _contents(message)
     return [block for block in blocks if block and text(block.get("type")) not in _NOT_WRITTEN]
 
 

@@ -69,6 +69,8 @@ def read(path: Path) -> list[RecordedSession]:
     for line, data in records(path, builder.problems):
         name, parent = text(data.get("uuid")) or f"line {line}", text(data.get("parentUuid")) or None
         entries.append(_Record(line, name, parent, data))
+        if entries[-1].kind not in (*_MESSAGES, "system"):
+            builder.problems.add(line, f"a line of the unknown type {entries[-1].kind!r}")
         builder.cwd = builder.cwd or text(data.get("cwd")) or None
     if not recognises([entry.data for entry in entries]):
         return []
@@ -110,8 +112,6 @@ class _Assembly:
                 usage = usage_of(prompt, read=event.get("cached_content_token_count"), output=max(0, total - prompt))
                 at, model = seconds(event.get("event.timestamp")), text(event.get("model")) or None
                 self._responses.append(ModelCall(0, 0, usage, at, model))
-        else:
-            self._builder.problems.add(entry.line, f"a line of the unknown type {entry.kind!r}")
 
     def _message(self, entry: _Record) -> None:
         message, builder = entry.data.get("message"), self._builder
