@@ -105,6 +105,26 @@ def test_verdicts_on_calls_that_are_still_open_are_known() -> None:
     assert conversation.host.answer(Call("delimiter", start, "c1")).startswith('Started exploration "x"')
 
 
+@pytest.mark.parametrize("tool", ["delimiter", "recall"])
+def test_own_calls_that_the_records_end_with_are_answered(tool: str) -> None:
+    """Records may be kept right behind an answer, ahead of the results of its own calls."""
+    arguments = '{"action": "start", "name": "x", "type": "expl"}' if tool == "delimiter" else '{"name": "x"}'
+    names = {"c1": tool, "c2": "read"}
+    calls = [
+        {"id": id_, "type": "function", "function": {"name": n, "arguments": arguments}} for id_, n in names.items()
+    ]
+    lived, revived = Conversation(recall=True), Conversation(recall=True)
+    lived.append({"role": "user", "content": "Go."})
+    lived.request()
+    (call,) = lived.append({"role": "assistant", "content": None, "tool_calls": calls})
+    revived.log.follow(lived.log.records())
+    assert revived.calls == [call]
+    for conversation in (lived, revived):
+        conversation.append(call.result("read"))
+    assert revived.request().messages == lived.request().messages
+    assert revived.log.records() == lived.log.records()
+
+
 # Another strategy
 
 LONG = turns(12)

@@ -738,9 +738,7 @@ class Conversation(Generic[M]):
                     if any(part.kind is not Kind.RESULT for part in message.parts):
                         self._answer_own_calls()
                 self._appended.append(Appended(entry))
-                texts = self._take(message, tokens, at)
-                if message.answers and self._own_names:
-                    self._waiting.note(message, texts, self.window.open_calls, self._own_names)
+                self._note_own_calls(message, self._take(message, tokens, at))
         finally:
             self._tell()
 
@@ -768,6 +766,11 @@ class Conversation(Generic[M]):
             texts.append(None if verdict is None else verdict.answer(recall=self.settings.recall))
         self._verdicts.take(prepared.parts, texts, self.window.open_calls)
         return texts
+
+    def _note_own_calls(self, prepared: Prepared[M], texts: Sequence[str | None]) -> None:
+        """Note the own calls of an answer, which wait for their results, each with its verdict if it is a mark."""
+        if prepared.answers and self._own_names:
+            self._waiting.note(prepared, texts, self.window.open_calls, self._own_names)
 
     def _answer_own_calls(self) -> None:
         """Append the results of own calls that have none."""
@@ -1071,8 +1074,10 @@ class Log(Generic[M]):
 
         def note(message: Prepared[M], paired: Prepared[M] | None, items: Sequence[Taken]) -> None:
             conversation._appended.append(Appended(message, left_out=paired is None))
-            if paired is not None:
-                conversation._note_verdicts(paired, [item.added for item in items])
+            if paired is None:
+                return
+            conversation._waiting.forget_answered(paired.parts)
+            conversation._note_own_calls(paired, conversation._note_verdicts(paired, [item.added for item in items]))
 
         for _ in follow_records(conversation._history, records, note):
             pass
