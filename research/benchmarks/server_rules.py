@@ -63,7 +63,7 @@ class Run:
         engine = Engine(ContextSettings(budget, overhead=material.overhead, annotate="infer"))
         parts, run, taken = material.session.parts, cls(), 0
         whole = list_speakers(material, range(len(material.items)))
-        run.alternating = order_of(whole, lambda speaker: speaker) is Order.ALTERNATING
+        run.alternating = Order.ALTERNATING in order_of(whole, lambda speaker: speaker)
         before: list[str | None] = []
         for call in material.session.calls:
             while taken < call.first:

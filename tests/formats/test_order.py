@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wane.formats import get_format
 from wane.formats.breakpoints import blocks_of, breakpoint_of, has_breakpoint
 from wane.formats.message_format import GrowingOrder, OrderReader, order_of
 from wane.formats.roles import CALLING, RESULTS, NeighbourJoiner, Order, join_neighbours
+from wane.testing.rules import DEEPSEEK_V4, MISTRAL, TEMPLATE, Rule
+from wane.testing.sent_request import Request
 
 SPEAKERS = st.lists(st.sampled_from(["user", "assistant", CALLING, RESULTS, None]), max_size=8)
 MARKS = st.sampled_from([{}, {"cache_control": {"type": "ephemeral"}}, {"cache_control": None}])
@@ -31,6 +36,9 @@ class Turns:
 
     def merge(self, first: tuple[Any, str], second: tuple[Any, str]) -> tuple[Any, str]:
         return first[0], f"{first[1]} {second[1]}"
+
+    def divide(self, message: Any, turn: Any, *, thoughts: bool) -> None:
+        """No call is one of Wane's own."""
 
 
 @given(SPEAKERS)
@@ -78,3 +86,70 @@ def test_the_order_of_a_growing_list_is_that_of_all_of_it(
     asked.clear()
     growing.of(messages)
     assert len(asked) <= 1
+
+
+FORMATS = [("openai", "openai-chat"), ("anthropic", "anthropic"), ("openai_responses", "openai-responses")]
+
+
+def call_of(name: str, tool: str, text: str, **fields: Any) -> list[dict[str, Any]]:
+    """An answer with a text and a call, and its result, in a format."""
+    if name == "openai":
+        calls = [{"id": text, "type": "function", "function": {"name": tool, "arguments": "{}"}}]
+        answer = {"role": "assistant", "content": text, "tool_calls": calls, **fields}
+        return [answer, {"role": "tool", "tool_call_id": text, "content": "x"}]
+    if name == "anthropic":
+        use = {"type": "tool_use", "id": text, "name": tool, "input": {}}
+        content = [{"type": "text", "text": text}, use]
+        result = {"type": "tool_result", "tool_use_id": text, "content": "x"}
+        return [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+    call = {"type": "function_call", "call_id": text, "name": tool, "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": text, "output": "x"}
+    return [{"items": [{"role": "assistant", "content": text}, call]}, {"items": [output]}]
+
+
+def refusal(api: str, messages: list[Any], *rules: Rule) -> str | None:
+    key = "input" if api == "openai-responses" else "messages"
+    items = [item for message in messages for item in message["items"]] if key == "input" else messages
+    body = {key: items}
+    request = Request(0, api, "m", (), (), 0, False, body, b"", {})
+    return next((words for rule in rules if (words := rule(request)) is not None), None)
+
+
+@pytest.mark.parametrize(("name", "api"), FORMATS)
+@pytest.mark.parametrize("order", [Order.ANSWERED, Order.ALTERNATING, Order.BOTH])
+def test_what_came_with_an_own_call_parts_turns_if_nothing_follows(name: str, api: str, order: Order) -> None:
+    """Without Wane it would have been an answer; a text beside a client's call is none."""
+    form = get_format(name)
+    history = [form.turn("Hi"), *call_of(name, "read", "c1"), *call_of(name, "delimiter", "c2"), form.turn("Ho")]
+    joined = form.join_roles(history, order)
+    assert refusal(api, joined, *TEMPLATE, *MISTRAL) is None
+    assert [form.speaker(message) for message in joined[-3:]] == [RESULTS, "assistant", "user"]
+    assert json.dumps(joined).count('"c2"') == json.dumps(history).count('"c2"')
+    # An index is no turn, and comes while the model works.
+    index = form.turn("<system-reminder>\nThis has left.\n</system-reminder>")
+    assert "assistant" not in map(form.speaker, form.join_roles([*history[:-1], index], order))
+
+
+def test_reasoning_that_a_server_may_demand_stands_beside_both_halves() -> None:
+    form = get_format("openai")
+    own = call_of("openai", "delimiter", "c1", reasoning_content="Hm.")
+    joined = form.join_roles([form.turn("Hi"), *own, form.turn("Ho")], Order.BOTH)
+    assert refusal("openai-chat", joined, *TEMPLATE, *DEEPSEEK_V4) is None
+    # The empty answer behind it may have reasoned, too.
+    empty = {"role": "assistant", "content": "", "reasoning_content": "So."}
+    joined = form.join_roles([form.turn("Hi"), *own, empty, form.turn("Ho")], Order.BOTH)
+    assert joined[-2] == {"role": "assistant", "content": "c1", "reasoning_content": "Hm.\n\nSo."}
+
+
+@pytest.mark.parametrize(("name", "api"), FORMATS[:2])
+def test_a_history_that_keeps_two_orders_keeps_both(name: str, api: str) -> None:
+    """An answer early in a turn parts turns that alternate, but no turn stands right behind a result."""
+    form = get_format(name)
+    early = {"role": "assistant", "content": "Early."}
+    work = [form.turn("Hi"), early, *call_of(name, "read", "c1")]
+    history = [*work, *call_of(name, "read", "c2")]
+    order = order_of(history, form.speaker)
+    assert order is Order.BOTH
+    index = form.turn("<system-reminder>\nThis has left.\n</system-reminder>")
+    joined = form.join_roles([*work, index, *history[len(work) :]], order)
+    assert refusal(api, joined, *TEMPLATE, *MISTRAL) is None

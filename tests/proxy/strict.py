@@ -9,6 +9,8 @@ from typing import Any
 
 from tests.proxy.agents import Worker, state_of
 from tests.proxy.world import AnthropicClient, Upstream
+from wane import Kind
+from wane.core import OWN_TOOLS
 from wane.proxy.wire.gemini.gemini_wire import GeminiWire
 from wane.testing import Call, Reply, Request
 from wane.testing.gemini import Gemini
@@ -29,6 +31,8 @@ class Reckless(Worker):
 
     def __call__(self, request: Request) -> Reply:
         reply = super().__call__(request)
+        if _has_spoken(request) and self._rng.random() < 0.5:
+            return Reply(reasoning=reply.reasoning or "Hm." if self.always_reasons else None)
         if "recall" in request.tools and self._rng.random() < 0.2:
             names = state_of(request)[1] or ["nothing"]
             arguments = {"name": self._rng.choice(names)} if self._rng.random() < 0.6 else self._malformed_arguments()
@@ -42,6 +46,23 @@ class Reckless(Worker):
 
     def _malformed_arguments(self) -> str:
         return self._rng.choice(MALFORMED)
+
+
+def _has_spoken(request: Request) -> bool:
+    """Whether the latest answer has a text and calls of Wane's own alone, so that the model may have nothing to add.
+
+    Not in Responses, where the scripted server seals the reasoning ahead of the text, as no server with templates does.
+    """
+    if request.api == "openai-responses":
+        return False
+    behind = [part for part in request.parts if part.kind not in (Kind.USER, Kind.NOTICE, Kind.SYSTEM)]
+    while behind and behind[-1].kind is Kind.RESULT:
+        behind.pop()
+    own = 0
+    while behind and behind[-1].kind is Kind.CALL and behind[-1].tool in OWN_TOOLS:
+        behind.pop()
+        own += 1
+    return own > 0 and bool(behind) and behind[-1].kind is Kind.TEXT
 
 
 def sign_calls(message: dict[str, Any]) -> None:

@@ -58,7 +58,7 @@ class SentMessages(Generic[MessageT]):
             return format_.wire(messages)
         known = len(self._view)
         joined_by = Order.FREE if self._joiner is None else self._joiner.order
-        if order is not joined_by or len(view) < known or not all(map(is_, self._view, view)):
+        if order != joined_by or len(view) < known or not all(map(is_, self._view, view)):
             self._view, self._sendable, known = [], [], 0
             self._joiner = NeighbourJoiner(format_, order) if order else None
         for message in view[known:]:

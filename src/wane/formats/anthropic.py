@@ -139,8 +139,7 @@ class AnthropicFormat(PlainFormat):
         """
         sent: list[Any] = []
         for message in seat_systems(messages, lambda message: message):
-            same = bool(sent) and message["role"] == sent[-1]["role"] != "assistant"
-            if same and (_has_results(message) or not _has_results(sent[-1])):
+            if sent and message["role"] == sent[-1]["role"] != "assistant" and not are_apart(sent[-1], message):
                 sent[-1] = join_messages(sent[-1], message)
             else:
                 sent.append(message)
@@ -214,6 +213,11 @@ class AnthropicFormat(PlainFormat):
         if marks and "cache_control" not in result:
             result["cache_control"] = marks[-1]
         return {**message, "content": [*content[:location], result, *content[location + 1 :]]}
+
+
+def are_apart(first: Message, second: Message) -> bool:
+    """Return whether two neighbours of a request are results and words behind them, which llama.cpp would put ahead."""
+    return _has_results(first) and not _has_results(second)
 
 
 def _has_results(message: Message) -> bool:

@@ -17,7 +17,7 @@ from itertools import groupby
 from operator import is_
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
-from wane.core import Counter, Item, Kind, ToolClass, chars
+from wane.core import OWN_TOOLS, Counter, Item, Kind, ToolClass, chars
 from wane.core.errors import ConfigError
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES
 from wane.core.light import light_dataclass
@@ -422,6 +422,23 @@ class NativeFormat(Format[MessageT]):
         """Return two turns of one role as one message, contents unchanged; None if the format cannot."""
         return None
 
+    def divide(self, message: MessageT, turn: MessageT, *, thoughts: bool) -> tuple[MessageT, MessageT | None] | None:
+        parts = self.parts(message)
+        persons = any(part.kind is Kind.USER for part in self.parts(turn))
+        words = words_beside_own(parts, thoughts=thoughts) if persons else None
+        if not words:
+            return None if words is None else (message, None)
+        if not self.may_divide(message, [parts[n] for n in words]):
+            return message, message
+        # What a server may demand beside the text stands beside the calls, too.
+        demanded = {n + offset for n in words for offset in parts[n].needs if parts[n + offset].kind is Kind.REASONING}
+        remaining = [n for n, part in enumerate(parts) if n not in words or part.kind is Kind.REASONING]
+        return self.keep(message, remaining), self.keep(message, sorted(demanded.union(words)))
+
+    def may_divide(self, message: MessageT, words: Sequence[Part]) -> bool:  # noqa: ARG002 - for formats that differ
+        """Return whether what an answer says may stand apart from its calls: not reasoning that is sealed."""
+        return not any(part.kind is Kind.REASONING and part.needs for part in words)
+
     def note_result(self, message: MessageT, text: str) -> MessageT | None:  # noqa: ARG002 - for formats that can
         """Return a message with a note in its last result; None if it has none that can hold one."""
         return None
@@ -523,6 +540,19 @@ class PersonCalls:
         return [marked.get(position, part) for position, part in enumerate(parts)]
 
 
+def words_beside_own(parts: Sequence[Part | Item], *, thoughts: bool) -> list[int] | None:
+    """Return the positions of what an answer says whose calls are all Wane's own; None if there are others, or none.
+
+    Args:
+        parts: the parts of the answer.
+        thoughts: whether reasoning counts, if there is no text.
+    """
+    if {part.tool in OWN_TOOLS for part in parts if part.kind is Kind.CALL} != {True}:
+        return None
+    texts = [n for n, part in enumerate(parts) if part.kind is Kind.TEXT]
+    return texts or [n for n, part in enumerate(parts) if thoughts and part.kind is Kind.REASONING]
+
+
 class OrderReader:
     """Reads the order of roles that messages keep, one by one."""
 
@@ -544,8 +574,27 @@ class OrderReader:
     def order(self) -> Order:
         """The order so far."""
         if self._alternating:
-            return Order.ALTERNATING
+            return Order.BOTH if self._answered else Order.ALTERNATING
         return Order.ANSWERED if self._answered else Order.FREE
+
+
+class OwnWords:
+    """What came with the latest calls of Wane's own: it parts turns if no answer follows (`wane.formats.roles`).
+
+    Attributes:
+        items: the indexes of its items; none if an answer has followed.
+    """
+
+    def __init__(self) -> None:
+        self.items: list[int] = []
+
+    def read(self, speaker: str | None, items: Sequence[Item], first: int) -> None:
+        """Take in the next message; see `TurnReader.couple`."""
+        words = words_beside_own(items, thoughts=True) if speaker == CALLING else None
+        if words:
+            self.items = [first + position for position in words]
+        elif (speaker == CALLING and words is None) or any(item.kind is Kind.TEXT for item in items):
+            self.items = []
 
 
 class TurnReader(OrderReader):
@@ -574,6 +623,7 @@ class TurnReader(OrderReader):
         self._thoughts: list[int] = []  # reasoning of the latest answer that ended its message
         self._open_thoughts: list[int] = []  # of these, what no other item has followed yet
         self._alone: list[int] = []  # the latest answer, if it is reasoning alone
+        self._own = OwnWords()
 
     def couple(self, speaker: str | None, items: list[Item], first: int) -> list[Item]:
         """Take in the next message; return its items with what they need, and what needs them.
@@ -584,17 +634,20 @@ class TurnReader(OrderReader):
             first: the index of the first one.
         """
         alone = self._alone if speaker == "user" and self._either else []
-        if alone:
+        own_words = self._own.items if speaker == "user" and not alone else []
+        if alone or (own_words and self._before in (CALLING, RESULTS)):
             self.read("assistant")
         self.read(speaker)
         if self._joins:
             self._couple_thoughts(items, first)
         order, parting = self.order, self._parting
         if speaker == "user":
-            if alone and self._exchanged and order is not Order.FREE:
-                items[0] = _needing(items[0], first, alone)
-            self._exchanged, self._parting = [], []
-        if order is Order.FREE or speaker == "user" or not items:
+            needed = alone if self._exchanged and alone else own_words
+            if needed and order:
+                items[0] = _needing(items[0], first, needed)
+            self._exchanged, self._parting, self._own = [], [], OwnWords()
+        self._own.read(speaker, items, first)
+        if not order or speaker == "user" or not items:
             return items
         if speaker == "assistant":
             texts = [position for position, item in enumerate(items) if item.kind is Kind.TEXT]
@@ -610,7 +663,7 @@ class TurnReader(OrderReader):
                 continue
             index = first + position
             self._exchanged.append(index)
-            if order is Order.ALTERNATING:
+            if Order.ALTERNATING in order:
                 items[position] = _needing(item, index, parting)
         return items
 
@@ -656,7 +709,7 @@ def order_of(messages: Iterable[MessageT], speaker_of: Callable[[MessageT], str 
     reader = OrderReader()
     for message in messages:
         reader.read(speaker_of(message))
-        if reader.order is Order.FREE:
+        if not reader.order:
             break  # for good
     return reader.order
 

@@ -437,6 +437,10 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         content = [*_as_contents(last.get("content")), *_as_contents(following.get("content"))]
         return {**first, "items": [*before, {**following, **last, "content": content}, *behind]}
 
+    def may_divide(self, message: Message, words: Sequence[Part]) -> bool:  # noqa: ARG002 - the text has its place, too
+        """Return whether what an answer says may stand apart from its calls: not where OpenAI sealed its reasoning."""
+        return not any(item.get("encrypted_content") for item in message["items"])
+
     def note_result(self, message: Message, text: str) -> Message | None:
         """Return a message with a note behind the output of its last call, if that may be text."""
         *before, last = message["items"]

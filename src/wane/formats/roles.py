@@ -10,6 +10,9 @@ Requests leave out empty answers. But one that alone parts two turns with calls 
 stays where the format can send it, as the client gave it: the later turn would join the earlier one otherwise, ahead of
 the calls, and of what a person answered to them.
 
+Where the model's words came with a call of Wane's own, and it had nothing to add, they part the turns: behind the
+call's results, as an answer of their own. Without Wane they would have been one.
+
 Mistral's own check, in its API and in vLLM, demands less and something else: a result is followed by an answer, so no
 turn of the user stands right behind one (mistral-common before 1.11.1). If a history kept that and a view of it does
 not, such a turn joins the one before the calls, too, wherever no answer without calls stands between them.
@@ -22,7 +25,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
+from enum import IntFlag
 from functools import lru_cache
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -38,8 +41,8 @@ RESULTS: Final = "results"
 """Whose turn a message of results is that holds nothing of the user's."""
 
 
-class Order(IntEnum):
-    """The order of roles that a history has kept, and that its requests keep."""
+class Order(IntFlag):
+    """The orders of roles that a history has kept, and that its requests keep."""
 
     FREE = 0
     """None."""
@@ -47,6 +50,8 @@ class Order(IntEnum):
     """No turn of the user stands right behind calls or their results."""
     ALTERNATING = 2
     """Turns of the user and answers without calls alternate."""
+    BOTH = 3
+    """One and the other."""
 
 
 class Joining(Protocol[T]):
@@ -58,6 +63,18 @@ class Joining(Protocol[T]):
 
     def merge(self, first: T, second: T, /) -> T | None:
         """Return two turns of one role as one message; None if the format cannot."""
+        ...
+
+    def divide(self, message: T, turn: T, /, *, thoughts: bool) -> tuple[T, T | None] | None:
+        """Return an answer whose calls are all Wane's own as two: the calls, and what it says; None for another.
+
+        What it says is None if that is nothing, and the answer itself if the format cannot divide it.
+
+        Args:
+            message: the answer.
+            turn: the turn that it is to be ahead of; no answer is divided for one that no person said, as an index.
+            thoughts: whether reasoning counts as what it says, if it has no text.
+        """
         ...
 
 
@@ -113,30 +130,18 @@ class NeighbourJoiner(Generic[T]):
         first = len(joined)
         speaker = self._format.speaker(message)
         position = None
-        if self.order is Order.ALTERNATING:
-            would_cross = bool(turns) and turns[-1][1] == "user" and turns[-1][0] + 1 < len(joined)
-        else:
-            would_cross = self.order is Order.ANSWERED and self._before in (CALLING, RESULTS)
-            # Only right behind results does an empty answer keep a turn from standing there.
-            would_cross &= self._left_out is not None and self._left_out[0] == len(joined)
-        if speaker == "user" and would_cross and self._left_out is not None and self._absorbed is None:
-            first, empty = self._left_out
-            joined.insert(first, empty)
-            turns.append((first, "assistant"))
-        elif self.order is Order.ALTERNATING:
-            if speaker == "user" and self._absorbed is not None and turns and turns[-1][1] == "user":
-                # No other answer without calls came: this one parts the turns.
-                first, *apart = self._absorbed
-                joined[first : first + 1] = apart
-                turns.append((first, "assistant"))
-            elif turns and speaker == turns[-1][1]:
-                position = turns[-1][0]
-            elif speaker == CALLING and turns and turns[-1] == (len(joined) - 1, "assistant"):
-                position = len(joined) - 1
-        elif self.order is Order.ANSWERED and speaker == "user" and self._before in (CALLING, RESULTS):
+        parted = self.part_turns(message) if speaker == "user" and self.would_cross() else None
+        if parted is not None:
+            first = parted
+        elif speaker == "user" and self._follows_results():
             first = self._join_answers()
             if turns and turns[-1][1] == "user":
                 position = turns[-1][0]
+        elif Order.ALTERNATING in self.order:
+            if turns and speaker == turns[-1][1]:
+                position = turns[-1][0]
+            elif speaker == CALLING and turns and turns[-1] == (len(joined) - 1, "assistant"):
+                position = len(joined) - 1
         if speaker in ("user", "assistant"):
             self._left_out = None
         merged = None if position is None else self._format.merge(joined[position], message)
@@ -153,6 +158,64 @@ class NeighbourJoiner(Generic[T]):
             turns.pop()
         joined[position] = merged
         return position
+
+    def _follows_results(self) -> bool:
+        """Return whether the next turn would stand behind calls or results, as none did in the history."""
+        return Order.ANSWERED in self.order and self._before in (CALLING, RESULTS)
+
+    def would_cross(self) -> bool:
+        """Return whether the user's next turn has no answer before it, so that it would move ahead of calls."""
+        crosses = bool(self._turns) and self._turns[-1][1] == "user" and self._turns[-1][0] + 1 < len(self.joined)
+        return self._follows_results() or (Order.ALTERNATING in self.order and crosses)
+
+    def part_turns(self, turn: T) -> int | None:
+        """Let an answer part the user's latest turn and the next one.
+
+        It is one that has joined the calls behind it, or what came with a call of Wane's own, or an empty one.
+
+        Returns:
+            The position of the first message that has changed; None if there is no such answer.
+        """
+        joined, turns = self.joined, self._turns
+        if self._absorbed is not None and not self._follows_results():
+            first, *apart = self._absorbed
+            joined[first : first + 1] = apart
+            turns.append((first, "assistant"))
+            return first
+        own = self.divide_own(turn)
+        if own is not None:
+            return own
+        # Only right behind results does an empty answer keep a turn from standing there.
+        if self._left_out is None or (self._follows_results() and self._left_out[0] != len(joined)):
+            return None
+        first, empty = self._left_out
+        joined.insert(first, empty)
+        turns.append((first, "assistant"))
+        return first
+
+    def divide_own(self, turn: T) -> int | None:
+        """Divide the latest answer that says something beside own calls, with no others behind it.
+
+        Returns:
+            Its position, or that of the next message if it cannot be divided; None if there is none.
+        """
+        joined, empty = self.joined, None if self._left_out is None else self._left_out[1]
+        for position in range(len(joined) - 1, -1, -1):
+            message = joined[position]
+            speaker = self._format.speaker(message)
+            divided = self._format.divide(message, turn, thoughts=empty is None) if speaker == CALLING else None
+            if divided is None and speaker != RESULTS:
+                return None
+            if divided is None or divided[1] is None:
+                continue
+            if divided[1] is message:  # its server demands no order
+                return len(joined)
+            joined[position], words = divided
+            self._turns.append((len(joined), "assistant"))
+            # An answer that says nothing may have reasoned.
+            joined.append(words if empty is None else self._format.merge(words, empty) or words)
+            return position
+        return None
 
     def _join_answers(self) -> int:
         """Join the latest answers without calls with the answers with calls right behind them.

@@ -335,6 +335,13 @@ def test_thinking_that_led_to_nothing_is_left_out() -> None:
     assert contents(expand([thinking("Hm", "s1"), thinking("So", "s2")], SILENT, end)) == [SILENT.content]
 
 
+def test_thinking_that_is_all_of_the_last_round_stays_an_answer() -> None:
+    """It parts the user's turns, as it does in the client's history."""
+    end = make(thinking("So", "s2"))
+    result = contents(expand([text("Let me start."), thinking("So", "s2")], FIRST, end))
+    assert result == [[text("Let me start."), own("o1")], end.content]
+
+
 def test_an_empty_last_round_is_left_out() -> None:
     end = make(text("Done."))
     result = expand([], SILENT, end)

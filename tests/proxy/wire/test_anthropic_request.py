@@ -356,6 +356,20 @@ def test_no_breakpoint_is_added_where_there_is_no_room_for_one_or_nothing_to_cac
     assert list(marks(place_headed(own, [own[0], *own[3:]], 1))) == [MARK, MARK]
 
 
+def test_words_behind_results_stay_apart_where_the_client_has_them_so() -> None:
+    """llama.cpp would put them ahead of the results."""
+    sent = [user_message("Hi"), model(text("a")), model(call("c")), user(result("c")), user_message("Ho")]
+    cleared = {**sent[3], "content": [{**result("c"), "content": "cleared"}]}
+    placed = with_view(WIRE, {"messages": sent}, [*sent[:3], cleared, sent[4]])["messages"]
+    assert placed == [*sent[:3], cleared, sent[4]]
+    # Where no two messages of a client have one role, none of a request have.
+    beside = [user_message("Hi"), *WORK[:1], user(result("c"), text("u")), model(call("d")), user(result("d"))]
+    left = [*beside[:1], model(call("c")), user(result("c")), user(text("u")), *beside[3:]]
+    assert [message["role"] for message in with_view(WIRE, {"messages": beside}, left)["messages"]] == [
+        *("user", "assistant", "user", "assistant", "user")
+    ]
+
+
 @st.composite
 def bodies(draw: st.DrawFn) -> tuple[Body, list[Message]]:
     """A client's body with up to four breakpoints, and a view of it that leaves out calls with their results."""

@@ -120,8 +120,9 @@ def _expand_round(
     elif ours and thinks and not client_blocks:
         client_blocks = [(position, block) for position, block in recorded if reader.is_reasoning(block)]
     content = [block for _, block in sorted([*ours, *client_blocks], key=lambda pair: pair[0])]
-    while content and reader.is_reasoning(content[-1]) and not reader.ends_in_reasoning:
-        # The client left out what followed it.
+    # What followed reasoning at the end, the client has left out, unless the model said nothing else.
+    ends_so = reader.ends_in_reasoning or (bool(recorded) and reader.is_reasoning(recorded[-1][1]))
+    while content and reader.is_reasoning(content[-1]) and not ends_so:
         content.pop()
     if content:
         yield reader.with_blocks(round_.message, content)

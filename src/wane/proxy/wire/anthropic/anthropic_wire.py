@@ -12,11 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from wane.conversation.request import Tool
-from wane.formats.anthropic import AnthropicFormat, join_messages, seat_systems
+from wane.formats.anthropic import AnthropicFormat, are_apart, join_messages, seat_systems
 from wane.formats.breakpoints import (
     MOST_BREAKPOINTS,
     Block,
@@ -71,7 +72,6 @@ _BOUND: Final = "bound to a different conversation"
 _FOREIGN: Final = re.compile(r"Invalid .?signature.? in .?thinking.? block|thinking\.signature: Field required")
 _BEGINS_WITHOUT: Final = "Expected `thinking` or `redacted_thinking`"
 _DROP: Final = "drop_block"
-_JOINED: Final = ("user", "assistant", "system")
 _FORMAT: Final = AnthropicFormat()
 
 
@@ -132,7 +132,8 @@ class AnthropicWire(Wire):
             roles = [message.get("role") for message in history]
             if "system" not in roles and not has_neighbours(roles, "assistant"):
                 return {**equipped.body, "messages": [*history]}
-        return {**equipped.body, "messages": _place_view(view, history, history, equipped.body)}
+        order = equipped.body["messages"]
+        return {**equipped.body, "messages": _place_view(view, history, order, equipped.body)}
 
     def add_note(self, body: Body, text: str) -> Body:
         """Return a body with a note as the last block of its last message, unless that is the assistant's.
@@ -277,19 +278,30 @@ def _canonical_block(block: Block) -> Block:
     return {**block, "content": _canonical(content)} if isinstance(content, list) else block
 
 
+_Placed: TypeAlias = tuple[ViewMessage, Message]
+
+
 class _PlacedMessages:
     """How messages with their place in the history become one message (R12b)."""
 
-    def speaker(self, pair: tuple[ViewMessage, Message]) -> str | None:
+    def speaker(self, pair: _Placed) -> str | None:
         return _FORMAT.speaker(pair[1])
 
-    def merge(
-        self, first: tuple[ViewMessage, Message], second: tuple[ViewMessage, Message]
-    ) -> tuple[ViewMessage, Message] | None:
+    def merge(self, first: _Placed, second: _Placed) -> _Placed | None:
         message = _FORMAT.merge(first[1], second[1])
         if message is None:
             return None
         return first[0]._replace(message=message, sent=False), message
+
+    def divide(self, pair: _Placed, turn: _Placed, *, thoughts: bool) -> tuple[_Placed, _Placed | None] | None:
+        divided = _FORMAT.divide(pair[1], turn[1], thoughts=thoughts)
+        if divided is None:
+            return None
+        calls, words = divided
+        if words is None or words is pair[1]:
+            return pair, None if words is None else pair
+        changed = pair[0]._replace(sent=False)
+        return (changed, calls), (changed, words)
 
 
 _PLACED: Final = _PlacedMessages()
@@ -330,11 +342,20 @@ def _place_view(
         if carrier is not None and following is not None and not is_marked and used < MOST_BREAKPOINTS:
             messages = mark_blocks(messages, {carrier: following})
     placed = list(zip(view, messages, strict=True))
-    placed = join_neighbours(placed, _PLACED, order_of(order, _FORMAT.speaker))
+    order_kept = order_of(order, _FORMAT.speaker)
+    placed = join_neighbours(placed, _PLACED, order_kept)
+    doubled = {first.get("role") for first, second in pairwise(order) if first.get("role") == second.get("role")}
     for shown, message in placed:
         # Neighbours of one role that the client sent itself stay as they are.
         as_sent, before = shown.was_sent_behind(before), shown
-        if joined and not as_sent and joined[-1].get("role") == message.get("role") in _JOINED:
+        role = message.get("role")
+        if joined and not as_sent and joined[-1].get("role") == role:
+            # Behind results the user's words are a message of their own if the client keeps an order, or has it so.
+            behind_results = are_apart(joined[-1], message)
+            as_sent = (behind_results and bool(order_kept)) or (
+                role in doubled and (behind_results or role == "assistant")
+            )
+        if joined and not as_sent and joined[-1].get("role") == role:
             joined[-1] = join_messages(joined[-1], message)
         else:
             joined.append(message)

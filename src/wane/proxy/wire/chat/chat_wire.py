@@ -9,7 +9,7 @@ from typing import Any, Final
 from wane.conversation.request import Tool
 from wane.formats.message_format import order_of
 from wane.formats.openai import REASONING_LISTS, OpenAIFormat, says_something
-from wane.formats.roles import join_neighbours, mend_own_calls
+from wane.formats.roles import NeighbourJoiner, mend_own_calls
 from wane.proxy import jsons
 from wane.proxy.wire.blocks import Block, PieceReader, place_blocks
 from wane.proxy.wire.chat.chat_reply import (
@@ -111,11 +111,14 @@ class OpenAIChatWire(OpenAIWire):
         if isinstance(view, SentHistory) and not has_neighbours(roles, "assistant"):
             messages += history
         else:
+            joiner = NeighbourJoiner(self.format, order_of(equipped.body["messages"], self.format.speaker))
             for shown in view:
                 message = shown.message
-                if shown.sent or message.get("role") != "assistant" or says_something(message):
-                    messages.append(message if shown.sent else mend_own_calls(message))
-            messages = join_neighbours(messages, self.format, order_of(history, self.format.speaker))
+                if shown.sent or self.format.is_sent(message):
+                    joiner.add(message if shown.sent else mend_own_calls(message))
+                else:
+                    joiner.leave_out(message)
+            messages = joiner.joined
         return {**equipped.body, "messages": _add_guidance(messages, equipped.guidance)}
 
     def add_note(self, body: Body, text: str) -> Body:
@@ -165,6 +168,9 @@ class OpenAIChatWire(OpenAIWire):
                     sent["tool_calls"] = calls[number]
             if says_something(sent):
                 history += [sent, *round_.results]
+            elif last:
+                # It may part two turns of the user, as it does in the client's history.
+                history.append({**sent, "content": sent.get("content") or ""})
         return history or [message]
 
     def visible(self, rounds: Sequence[Round]) -> Message:

@@ -140,7 +140,7 @@ class OpenAIResponsesWire(OpenAIWire):
             messages = [*history]
         else:
             messages = [shown.message if shown.sent else mend_own_items(shown.message) for shown in view]
-            if order := order_of(history, self.format.speaker):
+            if order := order_of(group(_items(body)), self.format.speaker):
                 messages = self.format.join_roles(messages, order)
         # Tools never leave a view.
         items = _with_tools_item(_ungroup_items(messages), _tools_item(body))
