@@ -55,8 +55,8 @@ def _has_spoken(request: Request) -> bool:
     """
     if request.api == "openai-responses":
         return False
-    behind = [part for part in request.parts if part.kind not in (Kind.USER, Kind.NOTICE, Kind.SYSTEM)]
-    while behind and behind[-1].kind is Kind.RESULT:
+    behind = list(request.parts)
+    while behind and behind[-1].kind in (Kind.RESULT, Kind.USER, Kind.NOTICE):
         behind.pop()
     own = 0
     while behind and behind[-1].kind is Kind.CALL and behind[-1].tool in OWN_TOOLS:
