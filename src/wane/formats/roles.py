@@ -206,11 +206,12 @@ class NeighbourJoiner(Generic[T]):
             divided = self._format.divide(message, turn, thoughts=empty is None) if speaker == CALLING else None
             if divided is None and speaker != RESULTS:
                 return None
-            if divided is None or divided[1] is None:
+            calls, words = divided or (message, None)
+            if words is None:
                 continue
-            if divided[1] is message:  # its server demands no order
+            if words is message:  # its server demands no order
                 return len(joined)
-            joined[position], words = divided
+            joined[position] = calls
             self._turns.append((len(joined), "assistant"))
             # An answer that says nothing may have reasoned.
             joined.append(words if empty is None else self._format.merge(words, empty) or words)
