@@ -1,4 +1,4 @@
-"""Wane's proxy beside mitmproxy, LiteLLM and headroom, in processor time.
+"""Wane's proxy beside mitmproxy, LiteLLM, headroom and a bare relay (`relay.py`), in processor time.
 
 Each of the others is in an environment of its own, since their requirements conflict:
 
@@ -140,6 +140,8 @@ def contenders(options: argparse.Namespace) -> Iterator[list[Contender]]:
             found = re.search(r"http://[\d.:]+", line)
             assert found is not None, line
             everyone.append(Contender(name, found[0], pid))
+        pid, line = stack.enter_context(start_process("relay.py", upstream))
+        everyone.append(Contender("bare relay", line.strip(), pid))
 
         def run(name: str, environment: Path, package: str, *command: str, **settings: str) -> None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))

@@ -26,7 +26,7 @@ PARTS: Final = {
     ("bodies.py", "ReadBody.take_messages"): "identify: digests, shapes, the search",
     ("finder.py", "SessionFinder.find"): "identify: digests, shapes, the search",
     ("client_messages.py", "root_of_request"): "identify: digests, shapes, the search",
-    ("message_format.py", "WritingFormat.parts"): "read the messages",
+    ("message_format.py", "NativeFormat.parts"): "read the messages",
     ("full_history.py", "EditableOutline.number"): "count tokens",
     ("managed_session.py", "Session.setup"): "count tokens",
     ("managed_session.py", "Session.take"): "take in: infer episodes, the window",
