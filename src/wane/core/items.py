@@ -124,7 +124,7 @@ _DURABLE = """edit write write_file edit_file apply_patch multiedit
 _PERSON = """askuserquestion
     ask_user askuser ask_questions ask_user_question request_user_input request_user_input_async question
     ask_followup_question ask_question handoff_to_user adk_request_input request_input adk_request_confirmation
-    ask_human human_input user_input get_user_input"""
+    get_user_choice ask_human human_input user_input get_user_input"""
 
 DEFAULT_TOOL_CLASSES: Final[Mapping[str, ToolClass]] = {
     **dict.fromkeys(_BULK.split(), ToolClass.BULK),

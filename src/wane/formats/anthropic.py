@@ -42,7 +42,7 @@ from wane.formats.fields import (
     string,
     type_name,
 )
-from wane.formats.message_format import Located, Lone, Part, PlainFormat, turn_part
+from wane.formats.message_format import Located, Part, PlainFormat, turn_part
 from wane.formats.notices import (
     has_notice_behind,
     introduces_media,
@@ -73,7 +73,6 @@ class AnthropicFormat(PlainFormat):
     name = "anthropic"
     called = "Anthropic messages"
     reads_each = True
-    lone_reasoning = Lone.ANSWER
     notes_behind_results = True
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:

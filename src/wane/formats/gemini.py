@@ -42,7 +42,7 @@ from wane.formats.fields import (
     type_name,
 )
 from wane.formats.gemini_calls import OpenCall, as_called, call_ids, field, name_results
-from wane.formats.message_format import Located, Part, PlainFormat, turn_part
+from wane.formats.message_format import Located, Lone, Part, PlainFormat, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import must_mend
 from wane.formats.vocabulary import GEMINI
@@ -71,6 +71,7 @@ class GeminiFormat(PlainFormat):
     name = "gemini"
     holds = "contents"
     called = "Gemini contents"
+    lone_reasoning = Lone.PIECE
 
     def complete(self, messages: list[Message]) -> list[Message]:
         return name_results(messages)

@@ -349,7 +349,7 @@ class NativeFormat(Format[MessageT]):
 
     reads_each = False
     results_first = True
-    lone_reasoning = Lone.PIECE
+    lone_reasoning = Lone.ANSWER
     joins_answers = True
     notes_behind_results = False
 

@@ -11,7 +11,7 @@ from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
 from wane.formats.fields import expect_list, sealed_tokens, string, type_name
-from wane.formats.message_format import Located, Lone, Part, PlainFormat, turn_part
+from wane.formats.message_format import Located, Part, PlainFormat, turn_part
 from wane.formats.notices import introduces_media, is_notice
 from wane.formats.roles import join_contents, mend_own_calls, speaker_by_role
 from wane.formats.vocabulary import CHAT, REASONING_TEXTS, are_plain, as_data
@@ -45,7 +45,6 @@ class OpenAIFormat(PlainFormat):
     name = "openai"
     called = "chat messages"
     reads_each = True
-    lone_reasoning = Lone.ANSWER
     joins_answers = False
 
     def __init__(self, *, demands_reasoning: bool = True) -> None:

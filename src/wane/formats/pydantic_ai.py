@@ -42,7 +42,7 @@ from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
 from wane.formats.coupling import Seal, Tie, couple
 from wane.formats.fields import check_each, expect_list
-from wane.formats.message_format import Located, Lone, NativeFormat, Part
+from wane.formats.message_format import Located, NativeFormat, Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import CALLING, RESULTS, join_contents, join_texts
@@ -80,7 +80,6 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
     """Pydantic AI's model messages."""
 
     name = "pydantic_ai"
-    lone_reasoning = Lone.ANSWER
 
     def load(self, data: object) -> list[ModelMessage]:
         """Return the messages of a list that holds `ModelMessage` objects or their JSON data.

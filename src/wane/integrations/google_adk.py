@@ -12,10 +12,12 @@ call and its first result belong together.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from itertools import chain
 from typing import Any, Final, Unpack
 from uuid import uuid4
 from weakref import finalize
@@ -46,6 +48,7 @@ from wane.strategies.host import HostScope
 try:
     from google.adk.agents.callback_context import CallbackContext
     from google.adk.agents.invocation_context import InvocationContext
+    from google.adk.events.event import Event
     from google.adk.models.llm_request import LlmRequest
     from google.adk.models.llm_response import LlmResponse
     from google.adk.plugins.base_plugin import BasePlugin
@@ -66,6 +69,9 @@ _COMPACTED: Final = (
     "the kit compacts or filters contents beside it, and what it takes out cannot be recalled. Take "
     "events_compaction_config and ContextFilterPlugin out of the App"
 )
+
+_QUESTION: Final = "adk_request_confirmation"
+"""The call by which the kit asks a person to confirm another one. It is in the events, and in no request."""
 
 _ANOTHER_AGENT: Final = ("For context: below is a transcript of what another agent did", "For context:\n")
 """How the kit begins what it tells an agent of another one's work, in the user's place."""
@@ -116,7 +122,8 @@ class ContextLifecycle(BasePlugin, HostMarks):
     ) -> None:
         super().__init__(name=name)
         self._steps = steps
-        self._make = maker(GoogleADKFormat(), _Adapter(steps), budget, self, **settings)
+        self._format = GoogleADKFormat()
+        self._make = maker(self._format, _Adapter(steps), budget, self, **settings)
         self._warner = Warner(_COMPACTED)
         sample = self._make()
         self.marks = sample.settings.annotate == "host"
@@ -137,6 +144,7 @@ class ContextLifecycle(BasePlugin, HostMarks):
             isinstance(plugin, ContextFilterPlugin) for plugin in running.plugin_manager.plugins
         ):
             self._warner.warn(_COMPACTED)
+        self._format.heard.update(_hear(callback_context.session.events))
         events = [event.content for event in callback_context.session.events if event.author == "user"]
         user_texts = {part.text for content in events if content for part in content.parts or () if part.text}
         history, passing = split_passing(llm_request.contents, lambda content: _is_of_history(content, user_texts))
@@ -274,9 +282,17 @@ _NOTE: Final = "note"
 
 
 class GoogleADKFormat(NativeFormat[types.Content]):
-    """Contents of Google's Agent Development Kit."""
+    """Contents of Google's Agent Development Kit.
+
+    Attributes:
+        heard: digests of results that hold what a person said (R21). Contents do not tell: those of a request have no
+            ids, and none of the questions that the kit asks.
+    """
 
     name = "google_adk"
+
+    def __init__(self) -> None:
+        self.heard: set[int] = set()
 
     def locate_parts(self, content: types.Content) -> list[Located[int]]:
         if not isinstance(content, types.Content):
@@ -289,7 +305,7 @@ class GoogleADKFormat(NativeFormat[types.Content]):
             _is_of_another_agent(content) or is_notice("\n".join(part.text or "" for part in parts))
         ):
             kind = Kind.NOTICE
-        return list(_turn_parts(parts, kind)) or [(0, Part(kind))]
+        return list(_turn_parts(parts, kind, self.heard)) or [(0, Part(kind))]
 
     def keep(self, message: types.Content, positions: Sequence[int]) -> types.Content:
         located, parts = self.locate_parts(message), message.parts or []
@@ -341,14 +357,49 @@ def _is_of_another_agent(content: types.Content) -> bool:
     return bool(first) and (first == "For context:" or str(first).startswith(_ANOTHER_AGENT))
 
 
-def _turn_parts(parts: Sequence[types.Part], kind: Kind) -> Iterator[Located[int]]:
+def _hear(events: Iterable[Event]) -> Iterator[int]:
+    """Yield the digests of results that hold words with which a person confirmed or rejected their call."""
+    questions: dict[str | None, types.FunctionCall] = {}
+    words: dict[str | None, set[str]] = {}  # by id of the call
+    for event in events:
+        for call in event.get_function_calls():
+            if call.name == _QUESTION:
+                questions[call.id] = call
+        for response in event.get_function_responses():
+            if response.name == _QUESTION and response.id in questions:
+                asked = questions[response.id].args or {}
+                call_id = (asked.get("originalFunctionCall") or {}).get("id")
+                words[call_id] = set(_texts_in(response.response)) - set(_texts_in(asked))
+            elif any(text in _result_text(response.response) for text in words.get(response.id, ())):
+                yield _digest_result(response)
+
+
+def _texts_in(data: object) -> Iterator[str]:
+    """Yield the texts that JSON data holds, also where it is written as text itself, as the kit's web client does."""
+    if isinstance(data, str) and data.startswith("{"):
+        with suppress(ValueError):
+            yield from _texts_in(json.loads(data))
+    elif isinstance(data, str) and data.strip():
+        yield data
+    elif isinstance(data, Mapping):
+        yield from chain.from_iterable(map(_texts_in, data.values()))
+    elif isinstance(data, list):
+        yield from chain.from_iterable(map(_texts_in, data))
+
+
+def _digest_result(response: types.FunctionResponse) -> int:
+    return hash((response.name, _result_text(response.response)))
+
+
+def _turn_parts(parts: Sequence[types.Part], kind: Kind, heard: Container[int]) -> Iterator[Located[int]]:
     """What a user or a tool says."""
     counts: Counter[str] = Counter()
     for location, part in enumerate(parts):
         if (response := part.function_response) is not None:
-            media = NON_TEXT_TOKENS * len(response.parts or ())
+            text, media = _result_text(response.response), NON_TEXT_TOKENS * len(response.parts or ())
+            person = bool(heard) and _digest_result(response) in heard
             call_id = _call_id(response, counts)
-            yield location, Part(Kind.RESULT, _result_text(response.response), call_id=call_id, extra_tokens=media)
+            yield location, Part(Kind.RESULT, text, call_id=call_id, extra_tokens=media, person=person)
         elif part.text is not None:
             yield location, Part(kind, part.text)
         else:

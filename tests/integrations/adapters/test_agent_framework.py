@@ -120,7 +120,9 @@ class TestAnthropic(TestChatCompletions):
     options: ClassVar = {"max_tokens": 5_000, "thinking": {"type": "enabled", "budget_tokens": 1_024}}
 
     def model(self, url: str) -> Any:
-        anthropic = pytest.importorskip("agent_framework_anthropic", reason="needs agent-framework-anthropic")
+        anthropic = pytest.importorskip(
+            "agent_framework_anthropic", reason="agent-framework-anthropic wants anthropic below 2"
+        )
         from anthropic import AsyncAnthropic
 
         client = AsyncAnthropic(api_key="k", base_url=url, max_retries=0)

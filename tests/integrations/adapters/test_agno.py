@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from wane.core.errors import FormatError
 from wane.formats.message_format import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.agno import AgnoFormat, ContextLifecycle
-from wane.testing import Reply, ScriptedServer, adapters
+from wane.testing import Reply, Script, ScriptedServer, adapters
 
 read, grep = adapters.read, adapters.grep
 FORMAT = AgnoFormat()
@@ -47,8 +47,11 @@ class Provider(ScriptedServer):
     Agno numbers others anew, by their place in a request (`agno.utils.message.reformat_tool_call_ids`).
     """
 
-    def __init__(self, replies: Iterator[Reply]) -> None:
-        super().__init__(map(prefix_ids, replies))
+    def __init__(self, replies: Script) -> None:
+        if callable(replies):
+            super().__init__(lambda request: prefix_ids(replies(request)))
+        else:
+            super().__init__(map(prefix_ids, replies))
 
     @property
     def requests(self) -> Any:
@@ -130,7 +133,7 @@ class TestChat(adapters.AdapterContract):
     def _places(self, tmp_path: Path) -> None:
         self.folder = tmp_path
 
-    def serving(self, replies: Iterator[Reply]) -> Provider:
+    def serving(self, replies: Script) -> Provider:
         return Provider(replies)
 
     def model(self, url: str) -> Any:

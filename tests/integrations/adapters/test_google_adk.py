@@ -25,6 +25,7 @@ from google.adk.plugins.context_filter_plugin import ContextFilterPlugin
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.tool_context import ToolContext
 from google.adk.workflow import START, JoinNode, Workflow
 from google.genai import types
 
@@ -41,6 +42,7 @@ from wane.testing.adapters import grep, read
 from wane.testing.sent_request import compact
 
 FORMAT = GoogleADKFormat()
+QUESTION = "adk_request_confirmation"
 
 
 @pytest.fixture(autouse=True)
@@ -52,8 +54,26 @@ def user_content(text: str) -> types.Content:
     return types.Content(role="user", parts=[types.Part(text=text)])
 
 
+def user_content_of(*parts: types.Part) -> types.Content:
+    return types.Content(role="user", parts=[*parts])
+
+
+def drop(table: str, tool_context: ToolContext) -> dict[str, str]:
+    """Drop a table."""
+    answer = tool_context.tool_confirmation
+    if answer is None:
+        tool_context.request_confirmation(hint=f"May I drop {table}?", payload={"reason": ""})
+        tool_context.actions.skip_summarization = True  # the run ends, until the person has answered
+        return {"status": "waits"}
+    assert not answer.confirmed
+    return {"error": f"refused: {(answer.payload or {})['reason']}"}
+
+
 class ADKThread:
     """A session of an app."""
+
+    words = ""
+    """What its person says who rejects a call."""
 
     def __init__(self, agent: Any, adapter: ContextLifecycle, sessions: Any = None) -> None:
         self._agent, self._sessions, self._session = agent, sessions or InMemorySessionService(), "s"
@@ -64,17 +84,25 @@ class ADKThread:
         return asyncio.run(self._turn(prompt, stream))
 
     async def _turn(self, prompt: str, stream: bool) -> str:
-        mode = StreamingMode.SSE if stream else StreamingMode.NONE
-        running = self._runner.run_async(
-            user_id="u",
-            session_id=self._session,
-            new_message=user_content(prompt),
-            run_config=RunConfig(streaming_mode=mode),
-        )
+        events, message = list[Event](), user_content(prompt)
+        while message.parts:
+            more = await self._run(message, stream)
+            events += more
+            questions = [call for event in more for call in event.get_function_calls() if call.name == QUESTION]
+            message = user_content_of(*(self._refuse(question) for question in questions))
+        parts = (events[-1].content.parts if events[-1].content else None) or []
+        return "".join(part.text or "" for part in parts if not part.thought)
+
+    async def _run(self, message: types.Content, stream: bool) -> list[Event]:
+        config = RunConfig(streaming_mode=StreamingMode.SSE if stream else StreamingMode.NONE)
+        running = self._runner.run_async(user_id="u", session_id=self._session, new_message=message, run_config=config)
         events = [event async for event in running]
         assert any(event.partial for event in events) is stream
-        parts = events[-1].content.parts if events[-1].content else []
-        return "".join(part.text or "" for part in parts if not part.thought)
+        return events
+
+    def _refuse(self, question: types.FunctionCall) -> types.Part:
+        response = {"confirmed": False, "payload": {"reason": self.words}}
+        return types.Part(function_response=types.FunctionResponse(id=question.id, name=QUESTION, response=response))
 
     def read_stored(self) -> Sequence[message_format.Part]:
         session = asyncio.run(self._sessions.get_session(app_name="app", user_id="u", session_id=self._session))
@@ -98,7 +126,7 @@ class ADKThread:
 
     def again(self, adapter: ContextLifecycle) -> ADKThread:
         thread = ADKThread(self._agent, adapter, self._sessions)
-        thread._session = self._session
+        thread._session, thread.words = self._session, self.words
         return thread
 
     def fork(self) -> ADKThread:
@@ -128,6 +156,13 @@ class TestGemini(adapters.AdapterContract):
 
     def begin(self, url: str, adapter: ContextLifecycle) -> ADKThread:
         return ADKThread(self.agent(url), adapter)
+
+    def reject(self, url: str, adapter: ContextLifecycle, words: str) -> ADKThread:
+        agent = self.agent(url)
+        agent.tools.append(drop)
+        thread = ADKThread(agent, adapter)
+        thread.words = words
+        return thread
 
     def delegate(self, url: str, adapter: ContextLifecycle) -> ADKThread:
         agent = self.agent(url)

@@ -26,7 +26,7 @@ from wane.formats.message_format import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.smolagents import ContextLifecycle, SmolagentsFormat, messages_of
 from wane.strategies.evicted import OPENING
-from wane.testing import Call, Reply, Request, ScriptedServer, adapters, sent_request
+from wane.testing import Call, Reply, Request, Script, ScriptedServer, adapters, sent_request
 
 FORMAT = SmolagentsFormat()
 CALLS, OBSERVED, TASK = "Calling tools:", "Observation:", "New task:"
@@ -194,7 +194,7 @@ class TestChat(adapters.AdapterContract):
         helper = agent_of(model_of(url), name="helper", description="Helps with a task.")
         return SmolThread(adapter, agent_of(model_of(url), managed_agents=[adapter.attach(helper)]))
 
-    def serving(self, replies: Iterator[Reply]) -> Provider:
+    def serving(self, replies: Script) -> Provider:
         return Provider(replies)
 
     def shape_reply(self, reply: Reply) -> Reply:
