@@ -35,6 +35,7 @@ from openhands.sdk import (
 )
 from openhands.sdk import Message as ModelMessage
 from openhands.sdk.context.condenser import LLMSummarizingCondenser
+from openhands.sdk.conversation.state import ConversationExecutionStatus
 from openhands.sdk.event import (
     ActionEvent,
     AgentErrorEvent,
@@ -46,7 +47,9 @@ from openhands.sdk.event import (
     UserRejectObservation,
 )
 from openhands.sdk.event.condenser import Condensation
+from openhands.sdk.event.llm_convertible.observation import ObservationBaseEvent
 from openhands.sdk.llm import MessageToolCall, ReasoningItemModel, RedactedThinkingBlock, ThinkingBlock
+from openhands.sdk.security.confirmation_policy import AlwaysConfirm
 from openhands.sdk.subagent import register_agent
 from openhands.sdk.tool import ToolExecutor
 
@@ -65,6 +68,10 @@ class PathAction(Action):
 
 class PatternAction(Action):
     pattern: str
+
+
+class TableAction(Action):
+    table: str
 
 
 class TextObservation(Observation):
@@ -93,12 +100,19 @@ class GrepTool(ReadTool):
     about = "Search for a pattern."
 
 
+class DropTool(ReadTool):
+    name = "drop"
+    action = TableAction
+    about = "Drop a table."
+
+
 class LongTool(ReadTool):
     name = "long"
     about = "Read a file. " * 2_000
 
 
 register_tool("read", ReadTool)
+register_tool("drop", DropTool)
 register_tool("long", LongTool)
 register_tool("grep", GrepTool)
 TOOLS = [Tool(name="read"), Tool(name="grep")]
@@ -125,7 +139,13 @@ def agent_of(llm: LLM, tools: Sequence[Tool] = TOOLS, **more: Any) -> Agent:
 
 
 class OpenHandsThread:
-    """A conversation that is kept in files."""
+    """A conversation that is kept in files.
+
+    Attributes:
+        words: what its person, if one is asked, says of each call of `drop`, which the person rejects.
+    """
+
+    words = ""
 
     def __init__(
         self, llm: LLM, adapter: ContextLifecycle, folder: Path, identity: UUID, tools: Sequence[Tool] = TOOLS
@@ -139,9 +159,23 @@ class OpenHandsThread:
         self._conversation.agent.llm.stream = stream
         self._conversation.send_message(prompt)
         self._conversation.run()
+        while self._conversation.state.execution_status == ConversationExecutionStatus.WAITING_FOR_CONFIRMATION:
+            if "drop" in self._waiting():
+                self._conversation.reject_pending_actions(self.words)
+            self._conversation.run()
         events = self._conversation.state.events
         last = next(event for event in reversed(list(events)) if isinstance(event, MessageEvent))
         return "".join(entry.text for entry in last.llm_message.content if isinstance(entry, TextContent))
+
+    def ask(self) -> None:
+        """Ask a person of each call."""
+        self._conversation.set_confirmation_policy(AlwaysConfirm())
+
+    def _waiting(self) -> list[str]:
+        events = list(self._conversation.state.events)
+        answered = {event.tool_call_id for event in events if isinstance(event, ObservationBaseEvent)}
+        actions = [event for event in events if isinstance(event, ActionEvent)]
+        return [action.tool_name for action in actions if action.tool_call_id not in answered]
 
     def read_stored(self) -> Sequence[Part]:
         form, events = OpenHandsFormat(), list(self._conversation.state.events)
@@ -151,7 +185,9 @@ class OpenHandsThread:
     def again(self, adapter: ContextLifecycle) -> OpenHandsThread:
         self._conversation.close()
         fresh = LLM(**{name: getattr(self._llm, name) for name in self._llm.model_fields_set})
-        return OpenHandsThread(fresh, adapter, *self._made)
+        thread = OpenHandsThread(fresh, adapter, *self._made)
+        thread.words = self.words
+        return thread
 
     def fork(self) -> OpenHandsThread:
         thread = copy.copy(self)
@@ -179,6 +215,12 @@ class TestChat(adapters.AdapterContract):
 
     def begin(self, url: str, adapter: ContextLifecycle) -> OpenHandsThread:
         return OpenHandsThread(self.model(url), adapter, self.folder, uuid4())
+
+    def reject(self, url: str, adapter: ContextLifecycle, words: str) -> OpenHandsThread:
+        thread = OpenHandsThread(self.model(url), adapter, self.folder, uuid4(), [*TOOLS, Tool(name="drop")])
+        thread.words = words
+        thread.ask()
+        return thread
 
     def delegate(self, url: str, adapter: ContextLifecycle) -> OpenHandsThread:
         task = pytest.importorskip("openhands.tools.task", reason="needs the package openhands-tools")
