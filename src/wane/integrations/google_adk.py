@@ -367,9 +367,9 @@ def _hear(events: Iterable[Event]) -> Iterator[int]:
                 questions[call.id] = call
         for response in event.get_function_responses():
             if response.name == _QUESTION and response.id in questions:
-                asked = questions[response.id].args or {}
-                call_id = (asked.get("originalFunctionCall") or {}).get("id")
-                words[call_id] = set(_texts_in(response.response)) - set(_texts_in(asked))
+                arguments = questions[response.id].args or {}
+                call_id = (arguments.get("originalFunctionCall") or {}).get("id")
+                words[call_id] = set(_texts_in(response.response)) - set(_texts_in(arguments))
             elif any(text in _result_text(response.response) for text in words.get(response.id, ())):
                 yield _digest_result(response)
 

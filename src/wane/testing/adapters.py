@@ -604,24 +604,24 @@ class AdapterContract(ABC):
         accepted = 0
         for seed in range(self.seeds):
             scripts = (_Thoughts(self._script_of(seed, managed=managed), self.shape_reply) for managed in (False, True))
-            whole, view = (self._live(seed, next(scripts), managed) for managed in (False, True))
-            if whole.refusals:
+            complete, view = (self._live(seed, next(scripts), managed) for managed in (False, True))
+            if complete.refusals:
                 continue
             assert not view.refusals, (seed, view.refusals[0].message, view.refusals[0].request)
-            for rules in self._rules_taken(whole):
+            for rules in self._rules_taken(complete):
                 accepted += 1
                 refusals = refusals_of(view, rules)
                 assert not refusals, (seed, refusals[0])
         if not accepted:
             raise SkipTest("such a server refuses this framework's requests even without evictions")
 
-    def _rules_taken(self, whole: Served) -> Iterator[tuple[Rule, ...]]:
+    def _rules_taken(self, complete: Served) -> Iterator[tuple[Rule, ...]]:
         """Yield the rules of each kind of strict server that takes a conversation without evictions."""
         servers = [(DEEPSEEK,) if "thoughtful answers" in self.cannot else (DEEPSEEK_V4, DEEPSEEK)]
         servers += [] if "template" in self.cannot else [(TEMPLATE,), (MISTRAL,)]
         for versions in servers:
             # The strictest that takes the framework's own requests.
-            rules = next((rules for rules in versions if not refusals_of(whole, rules)), None)
+            rules = next((rules for rules in versions if not refusals_of(complete, rules)), None)
             if rules is not None:
                 yield rules
 

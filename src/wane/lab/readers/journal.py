@@ -413,12 +413,12 @@ class _Fold:
                     act = StrategyRecord(len(self._part_of), record.strategy, done, at=record.at)
                     self._take_strategy(act, line)
                 return
-            shown = dict(engine["window"]["view"]["tokens"])
-            after = engine["accounting"]["overhead"] + sum(shown.values())
+            visible = dict(engine["window"]["view"]["tokens"])
+            after = engine["accounting"]["overhead"] + sum(visible.values())
         except (LookupError, TypeError, ValueError) as error:
             self.builder.problems.add(line, f"a state that cannot be read: {error!r}", "a state")
             return
-        gone = [item for item in range(len(self._part_of)) if item not in shown]
+        gone = [item for item in range(len(self._part_of)) if item not in visible]
         if gone:
             before = after + self._actions.count(gone)
             removed = self._parts_of(gone)
