@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wane.formats import get_format
+from wane.formats.anthropic import AnthropicFormat
 from wane.formats.breakpoints import blocks_of, breakpoint_of, has_breakpoint
 from wane.formats.message_format import GrowingOrder, OrderReader, order_of
 from wane.formats.roles import CALLING, RESULTS, NeighbourJoiner, Order, join_neighbours
@@ -37,7 +38,7 @@ class Turns:
     def merge(self, first: tuple[Any, str], second: tuple[Any, str]) -> tuple[Any, str]:
         return first[0], f"{first[1]} {second[1]}"
 
-    def divide(self, message: Any, turn: Any, *, thoughts: bool) -> None:
+    def divide(self, message: Any, turn: Any) -> None:
         """No call is one of Wane's own."""
 
 
@@ -153,3 +154,12 @@ def test_a_history_that_keeps_two_orders_keeps_both(name: str, api: str) -> None
     index = form.turn("<system-reminder>\nThis has left.\n</system-reminder>")
     joined = form.join_roles([*work, index, *history[len(work) :]], order)
     assert refusal(api, joined, *TEMPLATE, *MISTRAL) is None
+
+
+def test_reasoning_alone_is_divided_from_an_own_call_for_those_whose_server_takes_it() -> None:
+    """DeepSeek and Kimi take no answer of reasoning alone, so a turn of the user stays behind the call."""
+    form = AnthropicFormat()
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": ""}
+    own = {"role": "assistant", "content": [thinking, {"type": "tool_use", "id": "c", "name": "recall", "input": {}}]}
+    assert form.divide(own, form.turn("Ho")) == (own, None)
+    assert form.divide(own, form.turn("Ho"), thoughts=True) == (own, {"role": "assistant", "content": [thinking]})

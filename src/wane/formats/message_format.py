@@ -422,7 +422,16 @@ class NativeFormat(Format[MessageT]):
         """Return two turns of one role as one message, contents unchanged; None if the format cannot."""
         return None
 
-    def divide(self, message: MessageT, turn: MessageT, *, thoughts: bool) -> tuple[MessageT, MessageT | None] | None:
+    def divide(
+        self, message: MessageT, turn: MessageT, *, thoughts: bool = False
+    ) -> tuple[MessageT, MessageT | None] | None:
+        """Return an answer with own calls alone as two; see `Joining`.
+
+        Args:
+            message: the answer.
+            turn: the turn that it is to be ahead of.
+            thoughts: whether reasoning counts as what it says, if it has no text. DeepSeek takes none alone.
+        """
         parts = self.parts(message)
         persons = any(part.kind is Kind.USER for part in self.parts(turn))
         words = words_beside_own(parts, thoughts=thoughts) if persons else None
@@ -540,7 +549,7 @@ class PersonCalls:
         return [marked.get(position, part) for position, part in enumerate(parts)]
 
 
-def words_beside_own(parts: Sequence[Part | Item], *, thoughts: bool) -> list[int] | None:
+def words_beside_own(parts: Sequence[Part | Item], *, thoughts: bool = False) -> list[int] | None:
     """Return the positions of what an answer says whose calls are all Wane's own; None if there are others, or none.
 
     Args:
@@ -590,7 +599,7 @@ class OwnWords:
 
     def read(self, speaker: str | None, items: Sequence[Item], first: int) -> None:
         """Take in the next message; see `TurnReader.couple`."""
-        words = words_beside_own(items, thoughts=True) if speaker == CALLING else None
+        words = words_beside_own(items) if speaker == CALLING else None
         if words:
             self.items = [first + position for position in words]
         elif (speaker == CALLING and words is None) or any(item.kind is Kind.TEXT for item in items):

@@ -65,7 +65,7 @@ class Joining(Protocol[T]):
         """Return two turns of one role as one message; None if the format cannot."""
         ...
 
-    def divide(self, message: T, turn: T, /, *, thoughts: bool) -> tuple[T, T | None] | None:
+    def divide(self, message: T, turn: T, /) -> tuple[T, T | None] | None:
         """Return an answer whose calls are all Wane's own as two: the calls, and what it says; None for another.
 
         What it says is None if that is nothing, and the answer itself if the format cannot divide it.
@@ -73,7 +73,6 @@ class Joining(Protocol[T]):
         Args:
             message: the answer.
             turn: the turn that it is to be ahead of; no answer is divided for one that no person said, as an index.
-            thoughts: whether reasoning counts as what it says, if it has no text.
         """
         ...
 
@@ -203,7 +202,7 @@ class NeighbourJoiner(Generic[T]):
         for position in range(len(joined) - 1, -1, -1):
             message = joined[position]
             speaker = self._format.speaker(message)
-            divided = self._format.divide(message, turn, thoughts=empty is None) if speaker == CALLING else None
+            divided = self._format.divide(message, turn) if speaker == CALLING else None
             if divided is None and speaker != RESULTS:
                 return None
             calls, words = divided or (message, None)
