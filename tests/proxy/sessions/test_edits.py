@@ -26,8 +26,11 @@ from tests.proxy.world import (
 )
 from wane import Kind
 from wane.proxy import jsons
+from wane.proxy.sessions.client_messages import GivenReply, shape_of
+from wane.proxy.sessions.full_history import UnseenRounds
 from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store.stores import MemoryStore
+from wane.proxy.wire.wire import AnsweredRound
 from wane.testing import Call, Reply, Request
 
 
@@ -375,3 +378,18 @@ async def test_a_damaged_session_is_told_of_and_refused_where_it_is_to_be_strict
     again = await exchange(index, client, upstream)
     assert again.facts.note == ""
     await index.close()
+
+
+def test_rounds_of_an_empty_reply_stand_where_the_client_went_on_or_nowhere() -> None:
+    """It may have gone on with another reply, whose results stand right behind their calls."""
+    wire = ChatClient.wire
+    mark = {"id": "m", "type": "function", "function": {"name": "delimiter", "arguments": "{}"}}
+    read = {"id": "r", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    unseen = (AnsweredRound({"role": "assistant", "content": None, "tool_calls": [mark]}, ()),)
+    answer = {"role": "assistant", "content": None, "tool_calls": [read]}
+    for following, expected in (([answer, {"role": "tool", "tool_call_id": "r", "content": "x"}], []), ([], [3])):
+        rounds = UnseenRounds(wire)
+        rounds.take_reply(GivenReply(shape_of([]), 3, unseen))
+        for number, message in enumerate(following or [{"role": "user", "content": "Go on."}], 3):
+            rounds.settle(number, shape_of(wire.format.parts(message)))
+        assert [*rounds.insertions] == expected

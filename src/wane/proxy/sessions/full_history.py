@@ -234,7 +234,9 @@ class UnseenRounds:
         is_reply = shape[:1] == ASSISTANT
         expected = shape if is_reply else _EMPTY
         matches = [reply for reply in self._waiting if reply.shape == expected]
-        own = [reply for reply in matches if not reply.inherited and reply.number <= number]
+        # A client that kept nothing of a reply goes on right there. Later, a result may be next.
+        first = 0 if is_reply else number
+        own = [reply for reply in matches if not reply.inherited and first <= reply.number <= number]
         inherited = [reply for reply in matches if reply.number == number and (number, expected) not in self.recent]
         if own or inherited:
             reply = own[0] if own else inherited[0]
