@@ -47,7 +47,8 @@ SERVERS = {
     "mistral": MISTRAL,
 }
 STRATEGIES = ("cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "fold")
-FORGETFUL = ("truncate", "streaming")
+SUMMARISING = ("compact", "memgpt", "acon", "resum")
+FORGETFUL = ("truncate", "streaming", *SUMMARISING)
 """Those under which a person's words leave."""
 
 TOOLS = ("read", "grep", "edit", "ask_user")
@@ -218,7 +219,7 @@ def in_history(sent: Sequence[Message], history: Sequence[Message]) -> bool:
     return shown == sorted(shown)
 
 
-@pytest.mark.parametrize("strategy", ["none", *STRATEGIES, "compact", "memgpt", "acon", "resum"])
+@pytest.mark.parametrize("strategy", ["none", *STRATEGIES, *SUMMARISING])
 @pytest.mark.parametrize("empty", [False, True])
 @pytest.mark.parametrize("seed", [*range(4), *wide(*range(4, 48))])
 def test_no_turn_moves_ahead_of_what_it_interrupts(strategy: str, empty: bool, seed: int) -> None:
@@ -568,11 +569,12 @@ def test_a_server_accepts_each_request_of_a_loop_whose_model_marks_recklessly(
             *(
                 (ThinkingClient, "anthropic", "cwl"),
                 (StreamedClient, "anthropic", "cwl"),
+                (ThinkingClient, "anthropic", "acon"),
                 (SearchingClient, "openai", "cwl"),
                 (GeminiClient, "gemini 3", "cwl"),
             ),
         ),
-        *wide(*((*provider, strategy) for provider in PROVIDERS for strategy in STRATEGIES)),
+        *wide(*((*provider, strategy) for provider in PROVIDERS for strategy in (*STRATEGIES, *SUMMARISING))),
     ],
 )
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.wide) for n in range(1, 6))])
@@ -598,8 +600,12 @@ def live(make: type[Client], settings: ContextSettings, upstream: StrictUpstream
     key = next(name for name in ("contents", "input", "messages") if name in client.body())
 
     def ask(conversation: Conversation) -> Any:
-        body = client.body()
-        sent = {key: conversation.request().messages, "tools": [*body["tools"], *conversation.tools]}
+        body, request = client.body(), conversation.request()
+        tools = [*body["tools"], *conversation.tools]
+        while request.for_summary:
+            assert upstream.refusal({**body, key: request.messages, "tools": tools}) is None
+            request = conversation.summarised("They looked.")
+        sent = {key: request.messages, "tools": tools}
         if settings.strategy not in FORGETFUL:
             assert words_of_persons(sent[key]) == words_of_persons(conversation.format.wire(conversation.messages))
         answer = upstream.ask({**body, **sent})

@@ -539,7 +539,7 @@ class Conversation(Generic[M]):
         self._tell()
         if isinstance(outcome, SummaryNeeded):
             format_ = writing(self.format, f"the strategy {self.settings.strategy!r}")
-            view, numbers = history.view.read(outcome.view)
+            view, numbers = history.view.read(outcome.view, keep_opening=self.keep_opening)
             messages = self.host.wire(view, outcome.instructions)
             view.append(format_.turn(outcome.instructions))
             numbers.append(None)

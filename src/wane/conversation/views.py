@@ -156,8 +156,15 @@ class ViewMessages(Generic[MessageT]):
         stop = message_behind(transcript, engine.view, fixed, len(transcript.messages))
         return sum(1 for _ in takewhile(lambda number: number is not None and number < stop, numbers))
 
-    def read(self, view: Sequence[Slot]) -> tuple[list[MessageT], list[int | None]]:
-        """Return the messages of any view and their numbers; see `messages_of`."""
+    def read(self, view: Sequence[Slot], *, keep_opening: bool = False) -> tuple[list[MessageT], list[int | None]]:
+        """Return the messages of any view and their numbers; see `messages_of`.
+
+        Args:
+            view: the view.
+            keep_opening: as for `of`.
+        """
+        if keep_opening:
+            view = with_items(view, opening(self._transcript, set(visible_items(view))))
         return messages_of(self._transcript, view, self._engine.name)
 
 
