@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from wane.formats import get_format
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.breakpoints import blocks_of, breakpoint_of, has_breakpoint
-from wane.formats.message_format import GrowingOrder, OrderReader, order_of
+from wane.formats.message_format import GrowingOrder, OrderReader, Outline, order_of
 from wane.formats.roles import CALLING, RESULTS, NeighbourJoiner, Order, join_neighbours
 from wane.testing.rules import DEEPSEEK_V4, MISTRAL, TEMPLATE, Rule
 from wane.testing.sent_request import Request
@@ -154,6 +154,53 @@ def test_a_history_that_keeps_two_orders_keeps_both(name: str, api: str) -> None
     index = form.turn("<system-reminder>\nThis has left.\n</system-reminder>")
     joined = form.join_roles([*work, index, *history[len(work) :]], order)
     assert refusal(api, joined, *TEMPLATE, *MISTRAL) is None
+
+
+def answer_of(name: str, text: str) -> dict[str, Any]:
+    """An answer without calls, in a format."""
+    answer = {"role": "assistant", "content": text}
+    return {"items": [answer]} if name == "openai_responses" else answer
+
+
+EMPTY = {"role": "assistant", "content": []}
+MESSAGES, RESPONSES = FORMATS[1:]
+TURNS: list[tuple[tuple[str, str], list[dict[str, Any]]]] = [
+    # What came with an own call would be a second answer.
+    *(
+        (form, [answer_of(form[0], "Early."), *call_of(form[0], "read", "c1"), *call_of(form[0], "delimiter", "c2")])
+        for form in FORMATS[:2]
+    ),
+    # llama.cpp makes one answer of items in a row, however they were appended.
+    (RESPONSES, [*map(answer_of, ["openai_responses"] * 2, ["Early.", "Well."])]),
+    (
+        RESPONSES,
+        [
+            answer_of("openai_responses", "Early."),
+            *call_of("openai_responses", "read", "c1"),
+            answer_of("openai_responses", "Well."),
+        ],
+    ),
+    # Requests in Messages hold no empty answer.
+    (MESSAGES, [EMPTY, answer_of("anthropic", "Well.")]),
+    (MESSAGES, [EMPTY, *call_of("anthropic", "read", "c1"), EMPTY, answer_of("anthropic", "Well.")]),
+    (MESSAGES, [answer_of("anthropic", "Early."), *call_of("anthropic", "read", "c1"), EMPTY]),
+]
+
+
+@pytest.mark.parametrize(("form_and_api", "answers"), TURNS)
+def test_answers_of_which_servers_count_one_are_one_turn(
+    form_and_api: tuple[str, str], answers: list[dict[str, Any]]
+) -> None:
+    """So a summary, or an index, joins the user's turn beside it."""
+    name, api = form_and_api
+    form = get_format(name)
+    history = [form.turn("Hi"), *answers, form.turn("Ho")]
+    outline = Outline(format=form)
+    for message in history:
+        outline.number(form.parts(message))
+    beside = [history[0], form.turn("A summary."), *history[1:]]
+    for messages in (history, form.join_roles(beside, outline.order)):
+        assert refusal(api, [message for message in messages if form.is_sent(message)], *TEMPLATE) is None
 
 
 def test_reasoning_alone_is_divided_from_an_own_call_for_those_whose_server_takes_it() -> None:

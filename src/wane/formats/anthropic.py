@@ -73,6 +73,7 @@ class AnthropicFormat(PlainFormat):
     name = "anthropic"
     called = "Anthropic messages"
     reads_each = True
+    sends_empty = False
     notes_behind_results = True
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:

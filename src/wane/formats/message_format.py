@@ -344,6 +344,8 @@ class NativeFormat(Format[MessageT]):
         results_first: whether the provider refuses other turns between a call and its result.
         lone_reasoning: what a message of reasoning alone is.
         joins_answers: whether a server makes one answer of neighbouring ones, so that reasoning may belong to the next.
+        runs_on: whether each server does, so that an answer right ahead of another one is no turn of its own.
+        sends_empty: whether an answer that says nothing may be sent.
         notes_behind_results: whether a note may stand behind a result as the user's, if roles kept no order anyway.
     """
 
@@ -351,6 +353,8 @@ class NativeFormat(Format[MessageT]):
     results_first = True
     lone_reasoning = Lone.ANSWER
     joins_answers = True
+    runs_on = False
+    sends_empty = True
     notes_behind_results = False
 
     @abstractmethod
@@ -579,6 +583,10 @@ class OrderReader:
             self._alternating &= speaker != self._turn
             self._turn = speaker
 
+    def part(self) -> None:
+        """Take in what parts turns where no answer does."""
+        self._before = self._turn = "assistant"
+
     @property
     def order(self) -> Order:
         """The order so far."""
@@ -622,10 +630,16 @@ class TurnReader(OrderReader):
         joins: whether a server makes one answer of neighbouring ones.
         either: whether a message of reasoning alone is an answer where the user's turn follows. That turn then needs
             it, if calls came before.
+        runs_on: whether an answer right ahead of another one is no turn of its own.
     """
 
-    def __init__(self, *, demands: bool = True, joins: bool = True, either: bool = False) -> None:
+    def __init__(
+        self, *, demands: bool = True, joins: bool = True, either: bool = False, runs_on: bool = False
+    ) -> None:
         super().__init__()
+        self._runs_on = runs_on
+        self._unsent = False  # whether the latest answer says nothing and cannot be sent
+        self._ahead: tuple[bool, str | None] = True, None  # what was read ahead of the latest answer without calls
         self._demands, self._joins, self._either = demands, joins, either
         self._exchanged: list[int] = []  # calls and results since the latest turn of the user or answer without calls
         self._parting: list[int] = []  # the items of the turn's latest answer without calls that keep it one
@@ -633,6 +647,21 @@ class TurnReader(OrderReader):
         self._open_thoughts: list[int] = []  # of these, what no other item has followed yet
         self._alone: list[int] = []  # the latest answer, if it is reasoning alone
         self._own = OwnWords()
+
+    def read(self, speaker: str | None) -> None:
+        """Take in whose turn the next message is; an answer that goes on in this one was no turn."""
+        goes_on = self._runs_on and self._before == "assistant" and speaker in ("assistant", CALLING)
+        if goes_on or (self._unsent and speaker == "assistant"):
+            self._alternating, self._turn = self._ahead
+        if speaker in ("user", "assistant"):
+            self._ahead, self._unsent = (self._alternating, self._turn), False
+        super().read(speaker)
+
+    def read_unsent(self) -> None:
+        """Take in an answer that says nothing and cannot be sent: it parts turns if no other does."""
+        if self._turn != "assistant":
+            self._ahead, self._unsent = (self._alternating, self._turn), True
+            self._turn = "assistant"
 
     def couple(self, speaker: str | None, items: list[Item], first: int) -> list[Item]:
         """Take in the next message; return its items with what they need, and what needs them.
@@ -644,9 +673,13 @@ class TurnReader(OrderReader):
         """
         alone = self._alone if speaker == "user" and self._either else []
         own_words = self._own.items if speaker == "user" and not alone else []
-        if alone or (own_words and self._before in (CALLING, RESULTS)):
+        if alone:
             self.read("assistant")
-        self.read(speaker)
+        elif own_words and self._before in (CALLING, RESULTS):
+            self.part()
+        # A piece of an answer, which ends none, and what cannot be sent leave the turn as it is.
+        if speaker is not None or any(item.kind is not Kind.REASONING for item in items):
+            self.read(speaker)
         if self._joins:
             self._couple_thoughts(items, first)
         order, parting = self.order, self._parting
@@ -766,7 +799,9 @@ class Outline:
             demands=getattr(format, "demands_reasoning", True),
             joins=getattr(format, "joins_answers", True),
             either=self._lone is Lone.EITHER,
+            runs_on=getattr(format, "runs_on", False),
         )
+        self._sends_empty: bool = getattr(format, "sends_empty", True)
         self._counter = counter
         self._first = array("Q")  # a message's first item
         self._owner = array("Q")  # an item's message
@@ -795,6 +830,9 @@ class Outline:
             self._turn_starts.append(number)
         if not parts:
             self._empty.append(number)
+            if not self._sends_empty:
+                self._turns.read_unsent()
+                speaker = None
         parts = self.person_calls.mark(in_history(parts, answered=self._answered is not None))
         first = len(self._owner)
         items = self._turns.couple(speaker, [part.item(self._counter, number) for part in parts], first)
