@@ -15,6 +15,7 @@ from tests.marks import cross_quick
 from tests.strategies import policies, times
 from wane import Policy
 from wane.conversation import Conversation
+from wane.conversation.alignment import Change
 from wane.core import exact_budget
 from wane.strategies.registry import STRATEGY_NAMES
 
@@ -34,7 +35,8 @@ def by_records(lived: Conversation[Any], revived: Conversation[Any], messages: l
     revived.listeners.append(log)
     revived.log.follow(lived.log.records())
     assert not log
-    assert revived.messages == lived.messages
+    # A framework answers the own calls that the records end with.
+    assert revived.host.ingest(lived.messages) == Change(kept=lived.length, dropped=0, added=0)
 
 
 every_door = pytest.mark.parametrize("door", [by_state, by_records])

@@ -893,7 +893,7 @@ class Host(Generic[M]):
         conversation = self._conversation
         known, before = conversation._known_history(), conversation._history
         messages = before.read(history)
-        conversation._hosted = True
+        conversation._hosted, conversation._waiting = True, WaitingCalls(conversation.format)
         alignment = known.align(messages)
         length = conversation.length
         shared, fresh = known.count_taken(alignment.kept), alignment.fresh
@@ -910,7 +910,6 @@ class Host(Generic[M]):
         known.accept(messages, alignment, paired)
         if line is not before:
             conversation._history = line
-            conversation._waiting = WaitingCalls(conversation.format)
             conversation._sent = SentMessages(conversation.format)
             conversation._digest.forget()
             line.events.append(HistoryForked(shared) if shared else HistoryReplaced())

@@ -672,7 +672,7 @@ class TurnReader(OrderReader):
             first: the index of the first one.
         """
         alone = self._alone if speaker == "user" and self._either else []
-        own_words = self._own.items if speaker == "user" and not alone else []
+        own_words = self._own.items if self._demands and speaker == "user" and not alone else []
         if alone:
             self.read("assistant")
         elif own_words and self._before in (CALLING, RESULTS):
