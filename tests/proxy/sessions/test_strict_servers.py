@@ -181,3 +181,33 @@ async def test_calls_of_one_answer_with_one_id_go_on_with_a_warning(caplog: pyte
     assert done.facts.evicted > 0
     assert ["have the id 'c0'" in note for note in notes[:3]] == [False, True, False]
     assert "several calls of one answer have the id 'c0'" in caplog.text
+
+
+@pytest.mark.parametrize("stored", [False, True])
+async def test_marks_behind_an_early_answer_are_put_back_where_items_run_on(stored: bool, tmp_path: Path) -> None:
+    """In Responses the client's next answer joins the early one, also where that has joined another."""
+    client = ResponsesClient()
+    mark = {"action": "start", "name": "look", "type": "expl"}
+    replies = [
+        Reply("Early."),
+        Reply(reasoning="Hm.", calls=(Call("delimiter", mark),)),
+        Reply("I go on."),
+        Reply(reasoning="So.", calls=(Call("delimiter", {"action": "end", "description": "It is there."}),)),
+        Reply(calls=(Call("read", {"path": "a.py"}),)),
+        Reply("Done."),
+    ]
+    upstream = StrictUpstream(client.provider, lambda request: replies[request.number])
+    index = SessionIndex(disk(tmp_path) if stored else MemoryStore(), SETTINGS)
+    client.say("Go.")
+    sent: list[Any] = []
+    for _ in range(4):
+        if stored:
+            await index.close()
+            index = SessionIndex(disk(tmp_path), SETTINGS)
+        done = await exchange(index, client, upstream)
+        sent = done.bodies[0]["input"]
+        client.take(done.answer, result)
+    await index.close()
+    kinds = [item.get("name") or item["type"] for item in sent]
+    marked = ["reasoning", "delimiter", "function_call_output"]
+    assert kinds == ["message", "message", *marked, "message", *marked, "read", "function_call_output"]

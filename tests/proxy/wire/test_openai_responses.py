@@ -12,10 +12,12 @@ from tests.proxy.wire.views import with_view
 from wane.core.errors import FormatError
 from wane.proxy.wire.reply import encode
 from wane.proxy.wire.responses.responses_wire import OpenAIResponsesWire
-from wane.proxy.wire.wire import BrokenReplyError
+from wane.proxy.wire.wire import BrokenReplyError, Equipped, ViewMessage
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
 from wane.testing.openai import OpenAIResponses
+from wane.testing.rules import TEMPLATE
+from wane.testing.sent_request import Request
 
 WIRE = OpenAIResponsesWire()
 TOOLS = [{"type": "function", "name": "read", "parameters": {"type": "object"}}]
@@ -353,6 +355,21 @@ def test_placing() -> None:
     assert with_view(WIRE, text, WIRE.messages(text)) == text
     more = [*WIRE.messages(text), {"items": [answer_message("A")]}]
     assert with_view(WIRE, text, more)["input"] == [USER, answer_message("A")]
+
+
+def test_reasoning_alone_parts_turns_as_in_the_clients_history() -> None:
+    """Where the model had nothing to add to a mark's result, the client has an answer of reasoning alone."""
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}
+    read = [function_call("c1"), {"type": "function_call_output", "call_id": "c1", "output": "x"}]
+    request = body(USER, *read, thought, USER)
+    messages = WIRE.messages(request)
+    own = {"items": [thought, function_call("c2", "delimiter")]}
+    hidden = [own, {"items": [{"type": "function_call_output", "call_id": "c2", "output": "Started."}]}]
+    history = [*messages[:3], *hidden, messages[-1]]
+    sent = WIRE.with_messages(Equipped(request), [*map(ViewMessage, history)], history)["input"]
+    assert sent == [USER, *read, *own["items"], *hidden[1]["items"], thought, USER]
+    asked = Request(0, "openai-responses", "m", (), (), 0, False, {"input": sent}, b"", {})
+    assert [rule(asked) for rule in TEMPLATE] == [None] * len(TEMPLATE)
 
 
 def test_cache_markers_are_no_content() -> None:

@@ -702,7 +702,7 @@ class Exchange:
         else:
             records += session.pay_late(usage, self.facts.model, bill)
         if is_last:
-            records += session.keep(self._rounds, self._answered, self._number)
+            records += session.keep(self._rounds, self._answered, self._number, self._arrivals[-1])
         return records
 
     async def _append(self, make: Callable[[], Awaitable[Sequence[Record]]], what: str) -> None:

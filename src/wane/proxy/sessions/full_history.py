@@ -255,6 +255,13 @@ class UnseenRounds:
             expanded += [hidden for hidden in (round_.message, *round_.results) if self._wire.format.parts(hidden)]
         return [*expanded, message]
 
+    def behind(self, number: int, message: Message) -> tuple[AnsweredRound, ...]:
+        """Return the rounds behind an answer of the client with this number: it alone, if none are inserted."""
+        insertion = self.insertions.get(number)
+        if insertion is not None and not insertion.ahead:
+            return insertion.rounds
+        return (*(insertion.rounds if insertion else ()), AnsweredRound(message, ()))
+
     def inherit_replies(self, entries: Entries, shared: Overlap) -> Iterator[GivenReply]:
         """Yield the replies for a session that forks or rewrites this one, by the entries that both share."""
         first = shared.other_start

@@ -39,6 +39,7 @@ from wane.journal import (
 from wane.prices import NO_USAGE, Bill, TokenUsage, at_tier, bill_of, price_step, window_of
 from wane.proxy import jsons
 from wane.proxy.sessions.client_messages import (
+    ASSISTANT,
     EDITS,
     Arrival,
     Edit,
@@ -382,17 +383,27 @@ class Session:
         )
         return answer(call.arguments, archive)
 
-    def keep(self, rounds: Sequence[Round], answered: Sequence[AnsweredRound], number: int) -> list[Record]:
+    def keep(
+        self, rounds: Sequence[Round], answered: Sequence[AnsweredRound], number: int, before: Arrival
+    ) -> list[Record]:
         """Take in a reply to the client; return the record of it.
 
         Args:
             rounds: its rounds.
             answered: its rounds with the results of own calls.
             number: the number of the client's message for it; another request may have continued the session since.
+            before: the client's last message. The reply joins it where the protocol `groups`, if it is an answer.
         """
-        shape = shape_of(self.wire.shape_parts(self.wire.visible(rounds)))
-        has_own_calls = any(round_.own for round_ in rounds)
-        reply = GivenReply(shape, number, tuple(answered) if has_own_calls else ())
+        wire = self.wire
+        visible = wire.visible(rounds)
+        shape, hidden = shape_of(wire.shape_parts(visible)), any(round_.own for round_ in rounds)
+        if wire.groups and before.shape[:1] == ASSISTANT and wire.entries(visible):
+            joined = shape_of(wire.shape_parts(wire.visible([Round(before.message), *rounds])))
+            if joined != before.shape:
+                number -= 1
+                shape, hidden = joined, hidden or number in self.rounds.insertions
+                answered = (*self.rounds.behind(number, before.message), *answered)
+        reply = GivenReply(shape, number, tuple(answered) if hidden else ())
         self._take_reply(reply)
         return [reply_note(reply)]
 

@@ -47,6 +47,15 @@ _HOSTED: Final = ("web_search", "file_search", "code_interpreter", "image_genera
 _ITEM_OF_TOOLS: Final = "additional_tools"
 
 
+class _LoneReasoningFormat(OpenAIResponsesFormat):
+    """The format of a client that shows that its server takes reasoning alone."""
+
+    def divide(
+        self, message: Message, turn: Message, *, thoughts: bool = True
+    ) -> tuple[Message, Message | None] | None:
+        return super().divide(message, turn, thoughts=thoughts)
+
+
 class OpenAIResponsesWire(OpenAIWire):
     """The Responses protocol, for clients that send their whole input with every request."""
 
@@ -140,8 +149,13 @@ class OpenAIResponsesWire(OpenAIWire):
             messages = [*history]
         else:
             messages = [shown.message if shown.sent else mend_own_items(shown.message) for shown in view]
-            if order := order_of(group(_items(body)), self.format.speaker):
-                messages = self.format.join_roles(messages, order)
+            sent = group(_items(body))
+            if order := order_of(sent, self.format.speaker):
+                format_ = self.format
+                for message in sent:
+                    if {item.get("type") for item in message["items"]} == {"reasoning"}:
+                        format_ = _LoneReasoningFormat()
+                messages = format_.join_roles(messages, order)
         # Tools never leave a view.
         items = _with_tools_item(_ungroup_items(messages), _tools_item(body))
         same = isinstance(body.get("input"), str) and items == _items(body)
