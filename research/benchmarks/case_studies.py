@@ -15,10 +15,9 @@ run: that the edits work is known from the runs of the reference solutions, and 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,6 +29,7 @@ from wane.agent.config import AgentSettings
 from wane.agent.session import AgentSession, Outcome, SessionConfig
 from wane.conversation import ContextSettings
 from wane.core import DELIMITER, Kind
+from wane.identifiers import decode_texts
 from wane.journal import SessionStore
 from wane.scripted.model_calls import act, edit, end, explore, keep_offered, search, shell, write
 from wane.scripted.sight import view_tokens
@@ -191,21 +191,7 @@ def restoring(source: Path, steps: Sequence[Step]) -> Iterator[None]:
 
 def text_of(part: Part) -> str:
     """The text of a part; of a call, the values of its arguments."""
-    if part.kind is not Kind.CALL:
-        return part.text
-    try:
-        arguments = json.loads(part.text)
-    except ValueError:
-        return part.text
-    return "\n".join(strings_in(arguments))
-
-
-def strings_in(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for entry in value.values() if isinstance(value, dict) else value:
-            yield from strings_in(entry)
+    return "\n".join(decode_texts(part.text)) if part.kind is Kind.CALL else part.text
 
 
 class Sight:
@@ -294,7 +280,7 @@ class Player:
 
     def _plan(self, step: Step) -> Iterator[list[Call]]:
         changed = f"change-{step.name}"
-        reads = [call for path, pattern in LOOKED_UP.get(step.name, ()) for call in self._look_up(path, pattern)]
+        reads = [*self._look_up(LOOKED_UP.get(step.name, ()))]
         reads += [call for path in step.files for call in self._read_places(path, step)]
         yield from self._explore(f"look-{step.name}", reads, f"What {step.name} touches: {', '.join(step.files)}.")
         yield [act(changed, [f"look-{step.name}"])]
@@ -309,7 +295,7 @@ class Player:
             self._changed.append(change.path)
         yield [shell(f"wc -l {' '.join(step.files)}"), end(changed)]
         if self.case.compares and step.name in LOOKED_AT_AFTER:
-            reads = [call for path, pattern in LOOKED_AT_AFTER[step.name] for call in self._look_up(path, pattern)]
+            reads = [*self._look_up(LOOKED_AT_AFTER[step.name])]
             yield from self._explore(f"compare-{step.name}", reads, f"{step.name} is written as others are.")
 
     def _explore(self, name: str, reads: list[Call], learned: str) -> Iterator[list[Call]]:
@@ -326,10 +312,9 @@ class Player:
         made = [] if (self._source / folder).exists() else [Call("create_directory", {"path": folder})]
         return [*made, write(change.path, change.new)]
 
-    def _look_up(self, path: str, pattern: str) -> list[Call]:
-        if pattern:
-            return [search(pattern, path)]
-        return self._read_whole(path)
+    def _look_up(self, places: Iterable[tuple[str, str]]) -> Iterator[Call]:
+        for path, pattern in places:
+            yield from [search(pattern, path)] if pattern else self._read_whole(path)
 
     def _read_whole(self, path: str) -> list[Call]:
         count = len(self._read(path).splitlines())

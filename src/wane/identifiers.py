@@ -88,13 +88,15 @@ def spoken(part: Part) -> list[str]:
     The names of the tool and its parameters do not count: the tool's definition holds them and is always in view.
     Arguments that are not JSON count as one text.
     """
-    if part.kind is not Kind.CALL:
-        return [part.text]
-    raw = part.arguments or ""
+    return decode_texts(part.arguments or "") if part.kind is Kind.CALL else [part.text]
+
+
+def decode_texts(arguments: str) -> list[str]:
+    """Return the decoded strings among a call's arguments, or the arguments as one text if they are not JSON."""
     try:
-        return list(_strings(json.loads(raw)))
+        return list(_strings(json.loads(arguments)))
     except (ValueError, RecursionError):
-        return [raw]
+        return [arguments]
 
 
 def _trim_run(run: str) -> str:
