@@ -39,8 +39,11 @@ class Instruction:
     body: str | None  # its here-document; None without one
     line: int  # its first line, from 1
 
+    def describe(self, problem: object) -> str:
+        return f"Dockerfile, line {self.line}: {problem}"
+
     def error(self, problem: object) -> DockerfileError:
-        return DockerfileError(f"Dockerfile, line {self.line}: {problem}")
+        return DockerfileError(self.describe(problem))
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,13 +110,13 @@ class _Build:
 
     def __init__(self, context: Path, described: Dockerfile, images: Mapping[str, Path], home: Path) -> None:
         self._context = context
-        self._described = described
+        self.described = described
         self._images = images
         self._home = home
         self._built: dict[int, Layer] = {}
 
     async def run(self) -> None:
-        for number in self._described.needed_stages():
+        for number in self.described.needed_stages():
             self._built[number] = await self._build_stage(number)
         image = self._built[max(self._built)]
         for layer in self._built.values():
@@ -128,8 +128,8 @@ class _Build:
         new.replace(self._home / _META)
 
     async def _build_stage(self, number: int) -> Layer:
-        base = self._described.find_base(number)
-        below = self._built[base] if base is not None else self._image(self._described.stages[number].base)
+        base = self.described.find_base(number)
+        below = self._built[base] if base is not None else self._image(self.described.stages[number].base)
         home = self._home / f"stage{number}"
         space = Namespace()
         await space.up(below.folders, home, network="host")
@@ -148,7 +148,7 @@ class _Build:
         """Return the folders that a stage copies from: those of a stage or image, or the context if it names none."""
         if name is None:
             return (self._context,)
-        source = self._described.find_source(name, number)
+        source = self.described.find_source(name, number)
         return (self._built[source] if source is not None else self._image(name)).folders
 
 
@@ -165,7 +165,7 @@ class _Stage:
         self._arguments = {"DEBIAN_FRONTEND": "noninteractive"}
 
     async def run(self) -> Setting:
-        described = self._whole._described
+        described = self._whole.described
         for step in described.stages[self._number].steps:
             if step.word == "ARG":
                 known = {**described.arguments, **self._arguments, **self._setting.env}
@@ -202,16 +202,20 @@ class _Stage:
         path = os.path.join(self._setting.workdir, target)
         owner = await self._read_owner(step, flags)
         with tempfile.TemporaryDirectory() as folder:
-            files = FileSource(self._whole.layers_to_copy(flags.get("from"), self._number), Path(folder))
+            layers = self._whole.layers_to_copy(flags.get("from"), self._number)
             if step.body is not None:
                 written = Path(folder) / "text"
                 written.mkdir()
                 (written / os.path.basename(path)).write_text(step.body, encoding="utf-8")
-                files, patterns = FileSource((written,), Path(folder)), (os.path.basename(path),)
+                layers, patterns = (written,), (os.path.basename(path),)
+            files = FileSource(layers, Path(folder))
             matches = await self._match(step, files, [expand(pattern, variables) for pattern in patterns])
-            within = len(matches) > 1 or os.path.basename(target) in ("", ".", "..") or matches[0].is_folder
-            within = within or not (await self._space.run(["test", "-d", path])).code
-            within = within and step.body is None
+            within = step.body is None and (
+                len(matches) > 1
+                or matches[0].is_folder
+                or os.path.basename(target) in ("", ".", "..")
+                or not (await self._space.run(["test", "-d", path])).code
+            )
             archive = Path(folder) / "archive"
             name = "" if within else os.path.basename(path)
             await files.pack(archive, [match.path for match in matches], owner, flags.get("chmod", ""), name)
@@ -221,7 +225,7 @@ class _Stage:
         matches: list[Match] = []
         for pattern, own in zip(patterns, await files.find(patterns), strict=True):
             if not own:
-                raise SandboxError(f"Dockerfile, line {step.line}: there is no {pattern} to copy")
+                raise SandboxError(step.describe(f"there is no {pattern} to copy"))
             matches += own
         if step.word == "ADD" and any(_ARCHIVE.search(match.path) for match in matches):
             raise step.error("ADD of an archive is not supported")
@@ -241,7 +245,7 @@ class _Stage:
         lines = (await self._space.run(["cat", file])).output.splitlines()
         entry = next((fields for line in lines if (fields := line.split(":"))[0] == name and len(fields) > 3), None)
         if entry is None:
-            raise SandboxError(f"Dockerfile, line {step.line}: there is no {name} in {file}")
+            raise SandboxError(step.describe(f"there is no {name} in {file}"))
         return entry[2], entry[3]
 
     async def _must(self, step: Instruction, argv: list[str], setting: Setting) -> None:
@@ -249,11 +253,9 @@ class _Stage:
         try:
             done = await self._space.run(argv, cwd=setting.workdir, env=env, user=user, timeout=_STEP_TIMEOUT)
         except TimeoutError:
-            raise SandboxError(f"Dockerfile, line {step.line}: took more than {_STEP_TIMEOUT:g} seconds") from None
+            raise SandboxError(step.describe(f"took more than {_STEP_TIMEOUT:g} seconds")) from None
         if done.code:
-            raise SandboxError(
-                f"Dockerfile, line {step.line}: ended with {done.code}: {argv[-1][:200]}\n{done.output[-_TOLD:]}"
-            )
+            raise SandboxError(step.describe(f"ended with {done.code}: {argv[-1][:200]}\n{done.output[-_TOLD:]}"))
 
 
 def _key(context: Path, images: Mapping[str, Path]) -> str:

@@ -286,7 +286,7 @@ class FileSource:
     """Reads files of a root file system that is not running, as a build does that copies from it."""
 
     def __init__(self, layers: Sequence[Path], home: Path) -> None:
-        """`layers`: its folders, the uppermost first. `home`: an empty folder for the time of the reading."""
+        """`layers`: its folders, the uppermost first. `home`: a folder of its own while it reads."""
         view = home / "view"
         view.mkdir(exist_ok=True)
         self._places = [str(view), _overlay_options(), _link_layers(layers, home)]
@@ -341,9 +341,9 @@ def write_shared(path: Path, text: str) -> None:
 async def put_file(space: Namespace, source: Path, target: str) -> None:
     """Copy a file of the host to a path in the namespace, with its permission to execute."""
     mode = "755" if os.access(source, os.X_OK) else "644"
-    quoted = shlex.quote(target)
+    parent, quoted = shlex.quote(os.path.dirname(target) or "/"), shlex.quote(target)
     with source.open("rb") as file:
-        await _must(space, f"{_make_parent(target)} && cat >{quoted} && chmod {mode} {quoted}", file)
+        await _must(space, f"mkdir -p {parent} && cat >{quoted} && chmod {mode} {quoted}", file)
 
 
 async def put_directory(space: Namespace, source: Path, target: str) -> None:
@@ -382,10 +382,6 @@ async def get_directory(space: Namespace, source: str, target: Path) -> None:
             raise SandboxError(f"{source} could not be read")
         file.seek(0)
         await _host_tar(["-C", str(target), "-x", "--no-same-owner"], stdin=file)
-
-
-def _make_parent(target: str) -> str:
-    return f"mkdir -p {shlex.quote(os.path.dirname(target) or '/')}"
 
 
 async def _must(space: Namespace, script: str, stdin: object) -> None:
