@@ -2,9 +2,9 @@
 # AutoGen 0.7.5, `TokenLimitedChatCompletionContext(token_limit=N)`.
 #
 # Most would expect: the most recent messages, as its docstring says, as many as N tokens hold.
-# What happens: the message in the middle is taken out, again and again, so what stays is the oldest half and the newest half. It goes message by
-# message, and one at a time: a call leaves while its result stays, or the other way round. Only a result that has become the first of all
-# is looked for. So half of the requests that were cut have such a pair, which OpenAI's and Anthropic's APIs refuse.
+# What happens: the message in the middle is taken out, again and again, so that the oldest and the newest ones stay. They are taken one at a
+# time: a call leaves while its result stays, or the other way round. Only a result that has become the very first message is removed, too.
+# So half of the requests that were cut have a call or a result without the other, which OpenAI's and Anthropic's APIs refuse.
 # `HeadAndTailChatCompletionContext`, in the same package, does see to both of its ends.
 #
 # Seen (one message of the user's and 20 calls with results; a scripted model that counts words; of the limits from 100 to 1,900):

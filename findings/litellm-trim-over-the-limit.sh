@@ -4,7 +4,7 @@
 # Most would expect: what comes back holds at most N tokens, as `max_tokens` says; the newest messages stay, each result beside its call.
 # What happens: the results at the end of the history are set aside first and put back at the end, uncounted. So a request that ends with a
 # result, as each of an agent's does but the first, is always longer than N by that result. The cut itself goes message by message, so the
-# view begins, behind the system prompt, with a result whose call is gone, and of that result with some of its middle left out. The
+# view begins, behind the system prompt, with a result whose call is gone, and a part of that result's middle is left out. The
 # person's task leaves first. OpenAI refuses such a request for the result without a call.
 #
 # Seen (20 calls with results of 300 tokens each, 6,380 in all; tokens that come back, and the first two messages):

@@ -2,14 +2,14 @@
 # LlamaIndex 0.14.25, `Memory` and `ChatMemoryBuffer` with a `token_limit`.
 #
 # Most would expect: the limit is one of the history that the memory hands to the model, calls of tools with it.
-# What happens: a call is a block of its own by now (`ToolCallBlock`), and neither memory counts that block. So an agent that writes files
+# What happens: a call is a block of its own (`ToolCallBlock`), and neither memory counts that block. So an agent that writes files
 # keeps all that it ever wrote: twenty turns, each with a call of 1,000 words, stay whole within a limit of 1,000, 20 times over. The same
 # words as text are cut to the limit. A turn longer than the limit shows two further ways: `Memory` never parts a turn, so that it hands out
 # the whole of it, and `ChatMemoryBuffer` goes from message to message until one is left, a result without its call, which strict
 # servers refuse. `FunctionAgent` makes a `ChatMemoryBuffer` where it gets none.
 #
 # Seen (limit 1,000; a token is a word; messages handed out, words in them):
-#   Memory            20 turns with calls of 1,000 words: 80, 20,000    with texts of 1,000 words: 2, 1,002    a turn of 30 calls: 61
+#   Memory            20 turns with calls of 1,000 words: 80, 20,000    with texts of 1,000 words: 2, 1,000    a turn of 30 calls: 61
 #   ChatMemoryBuffer  20 turns with calls of 1,000 words: 80, 20,000    with texts of 1,000 words: 1, 1,000    a turn of 30 calls: 1 (tool)
 set -euo pipefail
 folder=$(mktemp -d)
