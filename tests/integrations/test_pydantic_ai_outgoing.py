@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 
 from tests.integrations.support import histories, shapes_of
 from tests.strategies import policies, times
@@ -90,3 +98,19 @@ def test_what_was_added_to_what_is_not_answered_yet_is_sent() -> None:
     assert [text for _, text, _ in shapes_of(sent)] == ["One.", "x", "Two.", "A note.", "More.", ""]
     assert sent[-1].parts[-1].part_kind == "system-prompt"
     assert all(one is other for one, other in zip(sent[:2], history, strict=False))
+
+
+def test_a_turn_behind_results_stays_where_the_history_and_the_messages_keep_different_orders() -> None:
+    """Another capability made one of two turns in a row and added a turn behind a result: no order is kept by both."""
+    conversation: Conversation[ModelMessage] = new_conversation(10_000)
+    outgoing = Outgoing(conversation)
+    work = [
+        text_response("Early."),
+        ModelResponse([ToolCallPart("read", {}, "c1")]),
+        ModelRequest([ToolReturnPart("read", "x", "c1")]),
+    ]
+    history: list[ModelMessage] = [user_request("One."), user_request("Two."), *work]
+    conversation.host.ingest(history)
+    given = [user_request("One.", "Two."), *work, user_request("More.")]
+    sent = outgoing.messages(conversation.request(), given, history)
+    assert [text for _, text, _ in shapes_of(sent)][-2:] == ["x", "More."]

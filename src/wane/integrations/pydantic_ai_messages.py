@@ -282,7 +282,7 @@ class Outgoing:
             fixed = request.view[: self.conversation.host.count_fixed(request)]
             sent = with_cache_point(sent, fixed, cached)
         # Other capabilities may have added turns.
-        order = min(self.conversation.host.order, self._order.of(messages))
+        order = self.conversation.host.order & self._order.of(messages)
         if order:
             sent = _FORMAT.join_roles(sent, order)
         sent = self._with_record(sent)
