@@ -171,7 +171,7 @@ TURNS: list[tuple[tuple[str, str], list[dict[str, Any]]]] = [
         for form in FORMATS[:2]
     ),
     # llama.cpp makes one answer of items in a row, however they were appended.
-    (RESPONSES, [*map(answer_of, ["openai_responses"] * 2, ["Early.", "Well."])]),
+    (RESPONSES, [answer_of("openai_responses", "Early."), answer_of("openai_responses", "Well.")]),
     (
         RESPONSES,
         [

@@ -138,7 +138,7 @@ class AnthropicFormat(PlainFormat):
         results. Later system messages stand where it accepts them (`seat_systems`), neighbours as one.
         """
         sent: list[Any] = []
-        # Most views have no system message, and hundreds of others.
+        # Most views have hundreds of messages, and none of the system's.
         has_system = "system" in [message["role"] for message in messages]
         for message in seat_systems(messages, lambda message: message) if has_system else messages:
             if sent and message["role"] == sent[-1]["role"] != "assistant" and not are_apart(sent[-1], message):

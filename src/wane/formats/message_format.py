@@ -148,7 +148,7 @@ class Lone(Enum):
     ANSWER = "answer"
     """An answer without words."""
     EITHER = "either"
-    """A piece, or an answer without words if the user's turn comes behind it."""
+    """A piece, or an answer without words if the user's turn comes behind it: neighbouring answers are one."""
 
 
 def speaker_of(parts: Sequence[Part], *, lone: Lone = Lone.PIECE) -> str | None:
@@ -344,7 +344,6 @@ class NativeFormat(Format[MessageT]):
         results_first: whether the provider refuses other turns between a call and its result.
         lone_reasoning: what a message of reasoning alone is.
         joins_answers: whether a server makes one answer of neighbouring ones, so that reasoning may belong to the next.
-        runs_on: whether each server does, so that an answer right ahead of another one is no turn of its own.
         sends_empty: whether an answer that says nothing may be sent.
         notes_behind_results: whether a note may stand behind a result as the user's, if roles kept no order anyway.
     """
@@ -353,7 +352,6 @@ class NativeFormat(Format[MessageT]):
     results_first = True
     lone_reasoning = Lone.ANSWER
     joins_answers = True
-    runs_on = False
     sends_empty = True
     notes_behind_results = False
 
@@ -628,16 +626,13 @@ class TurnReader(OrderReader):
         demands: whether a server may demand anything beside calls. If not, only a person's answers need the end of
             their turn.
         joins: whether a server makes one answer of neighbouring ones.
-        either: whether a message of reasoning alone is an answer where the user's turn follows. That turn then needs
-            it, if calls came before.
-        runs_on: whether an answer right ahead of another one is no turn of its own.
+        either: whether messages may be pieces of one answer (`Lone.EITHER`). Then an answer right ahead of another one
+            is no turn of its own, but one of reasoning alone is where the user's turn follows. That turn then needs it,
+            if calls came before.
     """
 
-    def __init__(
-        self, *, demands: bool = True, joins: bool = True, either: bool = False, runs_on: bool = False
-    ) -> None:
+    def __init__(self, *, demands: bool = True, joins: bool = True, either: bool = False) -> None:
         super().__init__()
-        self._runs_on = runs_on
         self._unsent = False  # whether the latest answer says nothing and cannot be sent
         self._ahead: tuple[bool, str | None] = True, None  # what was read ahead of the latest answer without calls
         self._demands, self._joins, self._either = demands, joins, either
@@ -650,7 +645,7 @@ class TurnReader(OrderReader):
 
     def read(self, speaker: str | None) -> None:
         """Take in whose turn the next message is; an answer that goes on in this one was no turn."""
-        goes_on = self._runs_on and self._before == "assistant" and speaker in ("assistant", CALLING)
+        goes_on = self._either and self._before == "assistant" and speaker in ("assistant", CALLING)
         if goes_on or (self._unsent and speaker == "assistant"):
             self._alternating, self._turn = self._ahead
         if speaker in ("user", "assistant"):
@@ -688,8 +683,9 @@ class TurnReader(OrderReader):
             if needed and order:
                 items[0] = _needing(items[0], first, needed)
             self._exchanged, self._parting, self._own = [], [], OwnWords()
+            return items
         self._own.read(speaker, items, first)
-        if not order or speaker == "user" or not items:
+        if not order or not items:
             return items
         if speaker == "assistant":
             texts = [position for position, item in enumerate(items) if item.kind is Kind.TEXT]
@@ -799,7 +795,6 @@ class Outline:
             demands=getattr(format, "demands_reasoning", True),
             joins=getattr(format, "joins_answers", True),
             either=self._lone is Lone.EITHER,
-            runs_on=getattr(format, "runs_on", False),
         )
         self._sends_empty: bool = getattr(format, "sends_empty", True)
         self._counter = counter

@@ -350,7 +350,6 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
     name = "openai_responses"
     results_first = False
     lone_reasoning = Lone.EITHER
-    runs_on = True
     notes_behind_results = True
 
     def load(self, data: object) -> list[Message]:

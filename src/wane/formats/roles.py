@@ -51,7 +51,7 @@ class Order(IntFlag):
     ALTERNATING = 2
     """Turns of the user and answers without calls alternate."""
     BOTH = 3
-    """One and the other."""
+    """Both of these."""
 
 
 class Joining(Protocol[T]):
@@ -198,7 +198,7 @@ class NeighbourJoiner(Generic[T]):
         Returns:
             Its position, or that of the next message if it cannot be divided; None if there is none.
         """
-        joined, empty = self.joined, None if self._left_out is None else self._left_out[1]
+        joined = self.joined
         for position in range(len(joined) - 1, -1, -1):
             message = joined[position]
             speaker = self._format.speaker(message)
@@ -212,8 +212,9 @@ class NeighbourJoiner(Generic[T]):
                 return len(joined)
             joined[position] = calls
             self._turns.append((len(joined), "assistant"))
-            # An answer that says nothing may have reasoned.
-            joined.append(words if empty is None else self._format.merge(words, empty) or words)
+            if self._left_out is not None:  # an answer that says nothing may have reasoned
+                words = self._format.merge(words, self._left_out[1]) or words
+            joined.append(words)
             return position
         return None
 

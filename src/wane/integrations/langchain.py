@@ -238,9 +238,10 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
         Without a state, as without a checkpointer, it is what an earlier run had whose messages these continue. It is
         this run's alone then: of two that continue the same ones, the second takes them in anew, to the same view.
         """
-        for mark, conversation in () if stored else reversed(self._known.items()):
-            if conversation.length and conversation.host.shares(messages) == conversation.length:
-                return self._known.pop(mark)
+        if not stored:
+            for mark, conversation in reversed(self._known.items()):
+                if conversation.length and conversation.host.shares(messages) == conversation.length:
+                    return self._known.pop(mark)
         return self._known.get(_mark(stored)) or resume(self._make, stored, messages, self._warner)
 
     def _state_after(self, conversation: Conversation[BaseMessage], answer: Sequence[BaseMessage]) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def _expand_round(
     elif ours and thinks and not client_blocks:
         client_blocks = [(position, block) for position, block in recorded if reader.is_reasoning(block)]
     content = [block for _, block in sorted([*ours, *client_blocks], key=lambda pair: pair[0])]
-    # What followed reasoning at the end, the client has left out, unless the model said nothing else.
+    # Where neither the provider nor the model itself has it at the end, the client left out what followed it.
     ends_so = reader.ends_in_reasoning or (bool(recorded) and reader.is_reasoning(recorded[-1][1]))
     while content and reader.is_reasoning(content[-1]) and not ends_so:
         content.pop()

@@ -299,8 +299,10 @@ class _PlacedMessages:
         if divided is None:
             return None
         calls, words = divided
-        if words is None or words is pair[1]:
-            return pair, None if words is None else pair
+        if words is None:
+            return pair, None
+        if words is pair[1]:
+            return pair, pair
         changed = pair[0]._replace(sent=False)
         return (changed, calls), (changed, words)
 
@@ -347,16 +349,16 @@ def _place_view(
     placed = join_neighbours(placed, _PLACED, order_kept)
     doubled = {first.get("role") for first, second in pairwise(order) if first.get("role") == second.get("role")}
     for shown, message in placed:
-        # Neighbours of one role that the client sent itself stay as they are.
-        as_sent, before = shown.was_sent_behind(before), shown
         role = message.get("role")
-        if joined and not as_sent and joined[-1].get("role") == role:
+        # Neighbours of one role that the client sent itself stay as they are.
+        joins = bool(joined) and joined[-1].get("role") == role and not shown.was_sent_behind(before)
+        before = shown
+        if joins and are_apart(joined[-1], message):
             # Behind results the user's words are a message of their own if the client keeps an order, or has it so.
-            behind_results = are_apart(joined[-1], message)
-            as_sent = (behind_results and bool(order_kept)) or (
-                role in doubled and (behind_results or role == "assistant")
-            )
-        if joined and not as_sent and joined[-1].get("role") == role:
+            joins = not order_kept and role not in doubled
+        elif joins and role == "assistant":
+            joins = role not in doubled
+        if joins:
             joined[-1] = join_messages(joined[-1], message)
         else:
             joined.append(message)

@@ -107,9 +107,8 @@ class OpenAIChatWire(OpenAIWire):
         role are joined where the history had none (R12b).
         """
         roles = (message.get("role") for message in history)
-        messages: list[Message] = []
         if isinstance(view, SentHistory) and not has_neighbours(roles, "assistant"):
-            messages += history
+            messages = [*history]
         else:
             joiner = NeighbourJoiner(self.format, order_of(equipped.body["messages"], self.format.speaker))
             for shown in view:
