@@ -453,20 +453,7 @@ class AdapterContract(ABC):
 
     def test_what_a_strict_server_accepts_it_accepts_after_evictions(self) -> None:
         """Servers that are stricter than their API accept each view of what they accept whole, and malformed marks."""
-        accepted = 0
-        for seed in range(self.seeds):
-            whole, view = (
-                self._live(seed, self._script_of(seed, managed=managed), managed) for managed in (False, True)
-            )
-            if whole.refusals:
-                continue
-            assert not view.refusals, (seed, view.refusals[0].message, view.refusals[0].request)
-            for rules in self._rules_taken(whole):
-                accepted += 1
-                refusals = refusals_of(view, rules)
-                assert not refusals, (seed, refusals[0])
-        if not accepted:
-            raise SkipTest("such a server refuses this framework's requests even without evictions")
+        self._check_views(lambda script: script)
 
     def test_a_history_that_grows_is_not_taken_for_another(self) -> None:
         """No event tells of a fork, a replacement or another overhead, even if a new process takes over."""
@@ -601,29 +588,32 @@ class AdapterContract(ABC):
 
     def test_an_answer_of_reasoning_alone_is_accepted_as_without_it(self) -> None:
         """In some turns an answer has neither text nor calls: a server that takes it whole takes each view, too."""
+        self._check_views(lambda script: _Thoughts(script, self.shape_reply))
+
+    def _check_views(self, write: Callable[[list[Reply]], Iterable[Reply] | _Thoughts]) -> None:
+        """Check that strict servers accept each view of the conversations that they accept without evictions.
+
+        `write` makes the script of a conversation from a careless model's replies.
+        """
+        servers = [(DEEPSEEK,) if "thoughtful answers" in self.cannot else (DEEPSEEK_V4, DEEPSEEK)]
+        servers += [] if "template" in self.cannot else [(TEMPLATE,), (MISTRAL,)]
         accepted = 0
         for seed in range(self.seeds):
-            scripts = (_Thoughts(self._script_of(seed, managed=managed), self.shape_reply) for managed in (False, True))
-            complete, view = (self._live(seed, next(scripts), managed) for managed in (False, True))
+            complete, view = (
+                self._live(seed, write(self._script_of(seed, managed=managed)), managed) for managed in (False, True)
+            )
             if complete.refusals:
                 continue
             assert not view.refusals, (seed, view.refusals[0].message, view.refusals[0].request)
-            for rules in self._rules_taken(complete):
-                accepted += 1
-                refusals = refusals_of(view, rules)
-                assert not refusals, (seed, refusals[0])
+            for versions in servers:
+                # The strictest that takes the framework's own requests.
+                rules = next((rules for rules in versions if not refusals_of(complete, rules)), None)
+                if rules is not None:
+                    accepted += 1
+                    refusals = refusals_of(view, rules)
+                    assert not refusals, (seed, refusals[0])
         if not accepted:
             raise SkipTest("such a server refuses this framework's requests even without evictions")
-
-    def _rules_taken(self, complete: Served) -> Iterator[tuple[Rule, ...]]:
-        """Yield the rules of each kind of strict server that takes a conversation without evictions."""
-        servers = [(DEEPSEEK,) if "thoughtful answers" in self.cannot else (DEEPSEEK_V4, DEEPSEEK)]
-        servers += [] if "template" in self.cannot else [(TEMPLATE,), (MISTRAL,)]
-        for versions in servers:
-            # The strictest that takes the framework's own requests.
-            rules = next((rules for rules in versions if not refusals_of(complete, rules)), None)
-            if rules is not None:
-                yield rules
 
     def _live_served(self, seed: int, *, managed: bool, pauses: bool) -> tuple[Served, list[Reply]]:
         """Return a provider that has run tools and refused nothing, and what it said."""
