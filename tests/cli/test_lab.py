@@ -300,6 +300,9 @@ class TestReplay:
         assert "; the page has the others, too, and figures of this one" in text
         assert f"name another by its file, such as {folder / 'b.json'}" in text
         assert "session 1 of" not in run("view", folder / "b.json", "--output", tmp_path / "v.html").err
+        for number in range(6):
+            (folder / f"broken-{number}.json").write_text("no session")
+        assert "wane:   and 2 more\n" in run("view", folder, "--output", tmp_path / "v.html").err
 
     def test_a_share_may_be_written_in_percent(self, run: Run, chat: Path) -> None:
         def view_tokens(low_water: str) -> object:

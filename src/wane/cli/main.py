@@ -44,7 +44,8 @@ def main(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         code = failure.INTERRUPTED
     except BrokenPipeError:
-        # A reader that is gone, such as `head`, has what it wanted. The agent's task is left half done, though.
+        # A reader that is gone, such as `head`, has what it wanted; but then the agent (no command, only options) has
+        # not finished its task.
         code = failure.OK if args and not args[0].startswith("-") else failure.FAILED
     except OSError as error:
         say(_os_error_text(error))

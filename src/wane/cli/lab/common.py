@@ -252,12 +252,12 @@ def check_report(path: str | None) -> None:
         raise UsageError(f"cannot write the report {path}: {error.strerror or error}") from None
 
 
-def named_lines(what: str, how_many: str, entries: Sequence[str]) -> list[str]:
-    """Return a sentence with a number, and below it the first few entries."""
+def named_lines(what: str, how_many: str, entries: Sequence[str], *, has_json: bool = True) -> list[str]:
+    """Return a sentence with a number, and below it the first few entries; `has_json` if the command has `--json`."""
     if not entries:
         return []
     lines = [f"{how_many} {what}:"]
     lines += [f"  {printable(entry)}" for entry in entries[:NAMED]]
     if len(entries) > NAMED:
-        lines.append(f"  and {len(entries) - NAMED:,} more; --json names all of them")
+        lines.append(f"  and {len(entries) - NAMED:,} more{'; --json names all of them' if has_json else ''}")
     return lines

@@ -88,16 +88,16 @@ def run_report(options: ReportOptions) -> int:
         if unread and all(file.damaged for file in unread):
             raise JournalError(why)
         raise InputError(f"{why}. {_explain_scripted(overview.scripted)}" if overview.scripted else why)
-    page = page_for("report") if options.output is None else Path(options.output)
-    paged = options.output is not None or not options.as_json
-    if paged:
+    page: Path | None = None
+    if options.output is not None or not options.as_json:
+        page = page_for("report") if options.output is None else Path(options.output)
         # Ahead of the summary, of which a reader such as `head` may not want all.
         write_overview(page, overview, options.budget, contents=not options.redact)
     if options.as_json:
         write_json(overview_dict(overview))
     else:
         _print(overview, options.budget)
-    if not paged:
+    if page is None:
         return failure.OK
     say(f"the page: {printable(str(page))}")
     if options.open_page and not open_page(page):

@@ -46,9 +46,8 @@ def run_view(options: ViewOptions) -> int:
     elif others := [entry for entry in rest if entry.parent is None]:
         say(f"session 1 of {len(others) + 1} in {path}: {name}; the page has the others, too, and figures of this one")
         say(f"name another by its file, such as {others[-1].path}")
-    for line in named_lines(
-        "skipped", count_noun(len(gathered.unread), "file"), [file.why for file in gathered.unread]
-    ):
+    unread = [file.why for file in gathered.unread]
+    for line in named_lines("skipped", count_noun(len(unread), "file"), unread, has_json=False):
         say(line)
     from wane.lab.report import write_view
 
