@@ -7,10 +7,10 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import date, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -79,7 +79,10 @@ class Own:
     written: int = 0
     output: int = 0
     dollars: float = 0.0
-    by_day: dict[date, float] = field(default_factory=lambda: defaultdict(float))
+
+
+Paid = tuple[str, str, dict[str, Any]]
+"""A call as its client recorded it: the time, the model and the usage."""
 
 
 def lines_of(path: Path) -> Iterator[dict[str, Any]]:
@@ -99,19 +102,43 @@ def answers_in(value: Any) -> Iterator[dict[str, Any]]:
             yield from answers_in(entry)
 
 
-def own_count_of_claude_code(path: Path) -> Own:
-    last: dict[str, tuple[str, dict[str, Any], str]] = {}
+def calls_of_claude_code(path: Path) -> Iterator[Paid]:
+    last: dict[str, Paid] = {}
     for record in lines_of(path):
         for answer in answers_in(record):
-            known = last.get(answer["id"])
-            at = record["timestamp"] if known is None else known[2]
-            last[answer["id"]] = (answer["model"], answer["usage"], at)
-    own = Own(calls=len(last))
-    for model, usage, _ in last.values():
+            last[answer["id"]] = record["timestamp"], answer["model"], answer["usage"]
+    yield from last.values()
+
+
+def calls_of_codex(path: Path) -> Iterator[Paid]:
+    model, before = "", None
+    for record in lines_of(path):
+        payload = record["payload"]
+        if record["type"] == "turn_context":
+            model = payload["model"]
+        if payload.get("type") != "token_count" or not payload.get("info"):
+            continue
+        if payload["info"]["total_token_usage"] == before:
+            continue  # the same report again
+        before = payload["info"]["total_token_usage"]
+        yield record["timestamp"], model, payload["info"]["last_token_usage"]
+
+
+def calls_of_pi(path: Path) -> Iterator[Paid]:
+    for record in lines_of(path):
+        message = record.get("message", {})
+        if message.get("role") == "assistant":
+            yield record["timestamp"], message["model"], message["usage"]
+
+
+def own_count_of_claude_code(path: Path) -> Own:
+    own = Own()
+    for _, model, usage in calls_of_claude_code(path):
         fresh, read = usage["input_tokens"], usage.get("cache_read_input_tokens", 0)
         written = usage.get("cache_creation_input_tokens", 0)
         hour = (usage.get("cache_creation") or {}).get("ephemeral_1h_input_tokens", 0)
         rates = RATES[model]
+        own.calls += 1
         own.input += fresh + read + written
         own.read += read
         own.written += written
@@ -121,16 +148,8 @@ def own_count_of_claude_code(path: Path) -> Own:
 
 
 def own_count_of_codex(path: Path) -> Own:
-    own, model, before = Own(), "", None
-    for record in lines_of(path):
-        payload = record["payload"]
-        if record["type"] == "turn_context":
-            model = payload["model"]
-        if payload.get("type") != "token_count" or not payload.get("info"):
-            continue
-        if payload["info"]["total_token_usage"] == before:
-            continue  # the same report again
-        before, usage = payload["info"]["total_token_usage"], payload["info"]["last_token_usage"]
+    own = Own()
+    for _, model, usage in calls_of_codex(path):
         own.calls += 1
         own.input += usage["input_tokens"]
         own.read += usage["cached_input_tokens"]
@@ -218,8 +237,7 @@ def test_long_prompts_of_gemini_by_a_count_of_ones_own(
 @needs_sessions
 @pytest.mark.parametrize("path", sorted(SHARED.glob("pi/*.jsonl")), ids=lambda path: path.stem)
 def test_pi_by_a_count_of_ones_own(path: Path) -> None:
-    messages = [record["message"] for record in lines_of(path) if record["type"] == "message"]
-    usages = [message["usage"] for message in messages if message["role"] == "assistant"]
+    usages = [usage for _, _, usage in calls_of_pi(path)]
     paid = [usage for usage in usages if usage["input"] + usage["cacheRead"] + usage["cacheWrite"]]
     rows = [row for row in rows_in(path) if row.input]
     assert len(rows) == len(paid)
@@ -233,13 +251,9 @@ def test_pi_by_a_count_of_ones_own(path: Path) -> None:
 def test_what_broke_the_cache_by_a_count_of_ones_own(path: Path) -> None:
     """Each request reads what the one before of the same model read and wrote; what is missing was paid again."""
     usages = []
-    for record in lines_of(path):
-        message = record.get("message", {})
-        if message.get("role") != "assistant":
-            continue
-        usage = message["usage"]
+    for _, model, usage in calls_of_pi(path):
         if usage["input"] + usage["cacheRead"] + usage["cacheWrite"]:
-            usages.append((message["model"], usage))
+            usages.append((model, usage))
     assert len({model for model, _ in usages}) == 1
     rates, times, dollars = {"claude-opus-4-5": (5, 0.5, 6.25), "claude-sonnet-4-5": (3, 0.3, 3.75)}, 0, 0.0
     for (_, before), (model, usage) in pairwise(usages):
@@ -501,35 +515,25 @@ def make_figures(name: str, calls: list[CallRow], **values: Any) -> SessionFigur
     return replace(figures, **values)
 
 
-def own_calls(agent: str, path: Path) -> Iterator[tuple[str, str, int]]:
-    """The time, the model and the input tokens of each call, by a reading of one's own."""
-    model, before, last = "", None, dict[str, tuple[str, str, int]]()
-    for number, record in enumerate(lines_of(path)):
-        payload, message = record.get("payload", {}), record.get("message", {})
-        if agent == "claude-code":
-            for answer in answers_in(record):
-                names = "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"
-                tokens = sum(answer["usage"].get(name, 0) for name in names)
-                last[answer["id"]] = record["timestamp"], answer["model"], tokens
-        elif agent == "pi" and message.get("role") == "assistant":
-            tokens = sum(message["usage"][name] for name in ("input", "cacheRead", "cacheWrite"))
-            last[str(number)] = record["timestamp"], message["model"], tokens
-        elif record["type"] == "turn_context":
-            model = payload["model"]
-        elif payload.get("type") == "token_count" and (info := payload.get("info")):
-            if info["total_token_usage"] != before:  # else it is the same report again
-                last[str(number)] = record["timestamp"], model, info["last_token_usage"]["input_tokens"]
-            before = info["total_token_usage"]
-    yield from last.values()
+AGENTS: dict[str, tuple[Callable[[Path], Iterator[Paid]], tuple[str, ...]]] = {
+    "claude-code": (
+        calls_of_claude_code,
+        ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+    ),
+    "codex": (calls_of_codex, ("input_tokens",)),
+    "pi": (calls_of_pi, ("input", "cacheRead", "cacheWrite")),
+}
+"""By folder, how to read the calls, and the fields of a usage that add up to its input."""
 
 
 @needs_sessions
 def test_days_agents_and_models_of_recorded_sessions_by_a_count_of_ones_own() -> None:
     figures, days, models = list[SessionFigures](), Counter[tuple[str, date]](), Counter[str]()
-    for agent in ("claude-code", "codex", "pi"):
+    for agent, (calls_of, names) in AGENTS.items():
         for path in sorted(SHARED.glob(f"{agent}/*.jsonl")):
             figures += figures_in(path)
-            for at, model, tokens in own_calls(agent, path):
+            for at, model, usage in calls_of(path):
+                tokens = sum(usage.get(name, 0) for name in names)
                 days[agent, datetime.fromisoformat(at).astimezone().date()] += tokens
                 models[model] += tokens
     overview = summarise(figures, None, date.max)
@@ -794,6 +798,7 @@ class TestCommand:
         # 30 fresh, 2,700 read, 2,700 written and 60 of output.
         dollars = (30 * 5 + 2_700 * 0.5 + 2_700 * 6.25 + 60 * 25) / 1e6
         data = json.loads(run("report", "--json").out)
+        assert not (tmp_path / "cache" / "wane" / "pages").exists(), "data alone need no page"
         assert data["total"]["dollars"] == pytest.approx(dollars)
         assert data["days"][-1] == [now.date().isoformat(), [pytest.approx(dollars)], [False]]
         assert "Please do 0" in page.read_text()
