@@ -72,7 +72,7 @@ def test_small_parts_may_cost_what_wraps_them() -> None:
 def test_calls_whose_input_was_not_reported_are_passed_over() -> None:
     material = count(session(1_000, None, 0, 2_800))
     assert tokens(material)[1:10] == [150, 150, 300] * 3
-    assert find_reported(material.session) == [(1, 1_000), (10, 2_800)]
+    assert list(find_reported(material.session)) == [(1, 1_000), (10, 2_800)]
 
 
 @pytest.mark.parametrize("broken", ["compactions", "evictions", "starts", "reasoning_cleared"])

@@ -8,7 +8,7 @@ between them, so their estimates are scaled to it. `research/docs/counting.md` g
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, takewhile
 from typing import Final
@@ -67,21 +67,13 @@ class Material:
 class _Span:
     """The parts between two requests; the output that answered the earlier one is among them.
 
-    `growth` is how much larger the later request was, as reported; None if it does not show the cost of the parts.
+    `cost` is how much larger the later request was, as reported; None if that cannot be what the parts cost.
     """
 
     first: int
     stop: int
     estimate: int
-    growth: int | None
-
-    @property
-    def cost(self) -> int | None:
-        """The growth, if it can be the cost of the parts."""
-        if self.growth is None or self.estimate <= 0:
-            return None
-        most = MOST_RATIO * self.estimate + WRAPPING * (self.stop - self.first)
-        return self.growth if LEAST_RATIO * self.estimate <= self.growth <= most else None
+    cost: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +100,14 @@ def measure(session: RecordedSession, counter: Counter = chars, *, calibrate: bo
 
 def _measure(session: RecordedSession, estimates: Sequence[int], counter: Counter, calibrate: bool) -> Sizes:
     spans = _spans(session, estimates) if calibrate else [_Span(0, len(estimates), sum(estimates), None)]
-    costs = [span.cost for span in spans]
-    ratio = _typical_ratio(spans, costs)
+    ratio = _typical_ratio(spans)
     tokens: list[int] = []
-    for span, cost in zip(spans, costs, strict=True):
-        goal = round(span.estimate * ratio) if cost is None else cost
+    for span in spans:
+        goal = round(span.estimate * ratio) if span.cost is None else span.cost
         tokens += _shared_out(estimates[span.first : span.stop], goal)
     outputs = tuple(_output(call, session, tokens) for call in session.calls)
     overhead = _overhead(session, tokens, counter, ratio)
-    return Sizes(tuple(tokens), overhead, outputs, any(cost is not None for cost in costs))
+    return Sizes(tuple(tokens), overhead, outputs, any(span.cost is not None for span in spans))
 
 
 def count(session: RecordedSession, counter: Counter = chars, *, calibrate: bool = True) -> Material:
@@ -134,9 +125,11 @@ def count(session: RecordedSession, counter: Counter = chars, *, calibrate: bool
     return Material(session, items, sizes.overhead, sizes.outputs, sizes.calibrated)
 
 
-def find_reported(session: RecordedSession) -> list[tuple[int, int]]:
-    """Return, for each call with reported input, the number of parts before it, and its input tokens."""
-    return [(call.first, call.usage.total_input) for call in session.calls if call.usage and call.usage.total_input > 0]
+def find_reported(session: RecordedSession) -> Iterator[tuple[int, int]]:
+    """Yield, for each call with reported input, the number of parts before it, and its input tokens."""
+    for call in session.calls:
+        if call.usage and call.usage.total_input > 0:
+            yield call.first, call.usage.total_input
 
 
 def breaks(session: RecordedSession) -> list[int]:
@@ -185,24 +178,22 @@ def _spans(session: RecordedSession, estimates: Sequence[int]) -> list[_Span]:
     before: int | None = None
     ends: list[tuple[int, int | None]] = [*find_reported(session), (len(estimates), None)]
     for stop, total in ends:
-        growth: int | None = None
+        estimate = grown[stop] - grown[first]
+        cost: int | None = None
         unbroken = bisect_right(broken, first) == bisect_right(broken, stop)
-        if before is not None and total is not None and unbroken:
-            growth = total - before
-        spans.append(_Span(first, stop, grown[stop] - grown[first], growth))
+        if before is not None and total is not None and unbroken and estimate > 0:
+            most = MOST_RATIO * estimate + WRAPPING * (stop - first)
+            cost = total - before if LEAST_RATIO * estimate <= total - before <= most else None
+        spans.append(_Span(first, stop, estimate, cost))
         first, before = stop, total
     return spans
 
 
-def _typical_ratio(spans: Sequence[_Span], costs: Sequence[int | None]) -> float:
+def _typical_ratio(spans: Sequence[_Span]) -> float:
     """Return the median ratio of cost to estimate, weighted by tokens; 1 if nothing was reported."""
-    ratios: list[tuple[float, int]] = []
-    for span, cost in zip(spans, costs, strict=True):
-        if cost is not None:
-            ratios.append((cost / span.estimate, span.estimate))
+    ratios = sorted((span.cost / span.estimate, span.estimate) for span in spans if span.cost is not None)
     if not ratios:
         return 1.0
-    ratios.sort()
     weights = list(accumulate(weight for _, weight in ratios))
     return ratios[bisect_left(weights, weights[-1] / 2)][0]
 
@@ -220,10 +211,10 @@ def _shared_out(estimates: Sequence[int], goal: int) -> list[int]:
 
 def _overhead(session: RecordedSession, tokens: Sequence[int], counter: Counter, ratio: float) -> int:
     """Return the tokens of the first reported request besides the parts and the summary in it."""
-    first = next((call for call in session.calls if call.usage and call.usage.total_input > 0), None)
-    if first is None or first.usage is None:
+    first = next(find_reported(session), None)
+    if first is None:
         return session.system_tokens or 0
-    stop, total = first.first, first.usage.total_input
+    stop, total = first
     in_view = sum(tokens[:stop])
     for compaction in session.compactions:
         if compaction.position <= stop:

@@ -84,7 +84,7 @@ class Files:
                 self._asked[part.call_id] = part
             elif part.kind is Kind.RESULT:
                 asked = self._asked.pop(part.call_id, None)
-                # A command line that failed may have shown a file ahead of that.
+                # A command line may have shown a file before it failed.
                 if asked and (not part.shows_nothing or bare_name(asked.tool or "") in SHELL_TOOLS):
                     for path in touched_files(asked).read:
                         self._latest[path] = index

@@ -16,7 +16,6 @@ from wane.lab.overview.recording_figures import SessionFigures, figures_of
 from wane.lab.processes import cores, run_in_processes
 from wane.lab.readers import figures_alone, read_session
 from wane.lab.readers.gathering import Unread
-from wane.lab.readers.reading import briefly
 from wane.prices import list_version
 
 FORM: Final = 11
@@ -150,7 +149,7 @@ def _figures_in(source: Source, *, terms: Terms, replayed: bool) -> list[Session
     try:
         # Only a replay needs the text of results.
         with nullcontext() if replayed else figures_alone():
-            # Without a name, so that nothing looks through the sessions when cycles of objects are looked for again.
+            # The sessions have no name, so that they are gone when garbage collection starts again after the block.
             return [figures_of(session, *settings, replayed=replayed) for session in read_session(source.path)]
     except (FormatError, JournalError, MissingExtraError) as error:
-        return Unread(source.path, briefly(error), isinstance(error, JournalError))
+        return Unread.of(source.path, error)

@@ -93,7 +93,8 @@ class CallRow:
         first = rows[0]
         if len(rows) == 1:
             return replace(first, id="")
-        sums: dict[str, Any] = dict(zip(_SUMS, map(sum, zip(*map(_summands_of, rows), strict=True)), strict=True))
+        columns = zip(*map(_summands_of, rows), strict=True)
+        sums: dict[str, Any] = dict(zip(_SUMS, map(sum, columns), strict=True))
         times = [row.at for row in rows if row.at is not None]
         again = [row.again for row in rows if row.again is not None]
         at, paid = max(times, default=None), sum(again) if len(again) == len(rows) else None

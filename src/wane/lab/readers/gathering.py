@@ -66,6 +66,11 @@ class Unread:
     why: str
     damaged: bool = False
 
+    @classmethod
+    def of(cls, path: str, error: Exception) -> Unread:
+        """Return a file with the error that reading it ended with."""
+        return cls(path, briefly(error), isinstance(error, JournalError))
+
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
@@ -176,7 +181,7 @@ def _read_all(
             except (FormatError, JournalError, MissingExtraError) as error:
                 if file in named:
                     raise
-                unread.append(Unread(str(file), briefly(error), isinstance(error, JournalError)))
+                unread.append(Unread.of(str(file), error))
         for session in by_file.get(file, ()):
             read_with_parent.update(side.path for side in session.sidechains)
         if progress:

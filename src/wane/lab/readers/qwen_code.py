@@ -68,9 +68,10 @@ def read(path: Path) -> list[RecordedSession]:
     entries: list[_Record] = []
     for line, data in records(path, builder.problems):
         name, parent = text(data.get("uuid")) or f"line {line}", text(data.get("parentUuid")) or None
-        entries.append(_Record(line, name, parent, data))
-        if entries[-1].kind not in (*_MESSAGES, "system"):
-            builder.problems.add(line, f"a line of the unknown type {entries[-1].kind!r}")
+        entry = _Record(line, name, parent, data)
+        entries.append(entry)
+        if entry.kind not in (*_MESSAGES, "system"):
+            builder.problems.add(line, f"a line of the unknown type {entry.kind!r}")
         builder.cwd = builder.cwd or text(data.get("cwd")) or None
     if not recognises([entry.data for entry in entries]):
         return []

@@ -27,17 +27,6 @@ LONGEST_LINE: Final = 128 * 1024 * 1024
 NAMED_EACH: Final = 20
 """How many problems of a kind are named line by line; the rest are only counted."""
 
-fast_loads: Callable[[bytes], Any] = orjson_loads or json.loads
-
-
-def dump_json(value: object) -> bytes:
-    """Return data as JSON that Wane reads again."""
-    with suppress(TypeError):  # half a surrogate pair
-        if fast_dumps is not None:
-            return fast_dumps(value)
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
 LOOKED_AT: Final = 30
 """Number of lines at the beginning of a file that tell its format."""
 
@@ -51,6 +40,16 @@ _STEP: Final = 4096
 """Bytes of a compressed file to decompress at once: zstd makes at most 128 MiB of them."""
 
 _PACKED: Final = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
+
+fast_loads: Callable[[bytes], Any] = orjson_loads or json.loads
+
+
+def dump_json(value: object) -> bytes:
+    """Return data as JSON for `fast_loads`."""
+    with suppress(TypeError):  # half a surrogate pair
+        if fast_dumps is not None:
+            return fast_dumps(value)
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 class Problems:
