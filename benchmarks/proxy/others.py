@@ -12,7 +12,7 @@ request takes is the processor time of its proxy, threads and child processes in
 
 They do different things: mitmproxy passes on (streaming, without a script), LiteLLM routes and prices, headroom
 compresses what it can without a model (offline), Wane manages, records and receipts each request, or with `--shadow`
-only watches.
+only watches, and the relay passes on, with the server and the HTTP client that Wane uses.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _version(environment: Path, package: str) -> str:
 
 @contextmanager
 def contenders(options: argparse.Namespace) -> Iterator[list[Contender]]:
-    """Run a provider, and before it Wane, Wane that watches, and the others that have an environment."""
+    """Run a provider, and before it Wane, Wane that watches, the relay, and the others that have an environment."""
     with ExitStack() as stack:
         _, port = stack.enter_context(start_process("upstream.py"))
         upstream = f"http://127.0.0.1:{int(port)}"

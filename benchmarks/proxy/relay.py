@@ -1,4 +1,4 @@
-"""A bare relay of the parts that Wane's proxy stands on, uvicorn, h11 and httpcore2: the least that it could take.
+"""A bare relay on what Wane's proxy stands on, uvicorn, h11 and httpcore2: the least time that a proxy on them takes.
 
     python benchmarks/proxy/relay.py URL
 
