@@ -1,6 +1,7 @@
 """The paper's case studies, played by a script: what is in view when a step begins, and what each way to keep it costs.
 
     python research/benchmarks/case_studies.py linux SOURCE        # research/case-studies/README.md: 3 minutes
+    python research/benchmarks/case_studies.py kernel SOURCE       # the same with a kernel built in each session
     python research/benchmarks/case_studies.py costs redis=SOURCE excalidraw=SOURCE linux=SOURCE
 
 SOURCE is the source that the study's Dockerfile prepares: a folder, which is left as it was. Of Linux, that is the
@@ -8,8 +9,9 @@ archive in Debian's package linux-source-6.1, unpacked.
 
 The agent is real, and so are the files that it reads and edits. A script is its model: it reads what a step's reference
 patch touches and, for Linux, what a developer would look up; and it applies the patch, edit by edit. It edits only what
-it sees: if the lines, or names that an earlier step wrote, are not in view, it reads them first. Nothing is built or
-run: that the edits work is known from the runs of the reference solutions, and the tree must be theirs in the end.
+it sees: if the lines, or names that an earlier step wrote, are not in view, it reads them first. The tree must be that
+of the reference solutions in the end. Only `kernel` builds and runs anything: the agent's shell builds the kernel in
+the step `kernel` and boots it with the validation in the step `qemu`. That needs what the study's Dockerfile installs.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import re
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -54,6 +57,7 @@ WINDOW: Final = 60  # lines that are read on each side of a place
 WHOLE: Final = 400  # lines of a file that is read whole
 WHOLE_AT_MOST: Final = 4_000  # the same of a model that reads whole files
 READ_AT_ONCE: Final = 2  # reads in one answer
+WAIT: Final = 240  # seconds that the model waits for a build with one call
 MOST_READS: Final = 6  # answers that read what an edit needs, before it is made all the same
 
 # What a developer looks up for a step, besides what its patch touches: searches, and files that are read whole.
@@ -82,6 +86,16 @@ LOOKED_UP: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 
 # What it compares its work with afterwards, before it ends the step: other system calls.
 LOOKED_AT_AFTER: Final = {"syscall": (("kernel/sys.c", ""),)}
+
+# What the model runs once a step's files are written, as the reference solutions do, but outside of the sources.
+COMMANDS: Final = {
+    "kernel": (
+        "make O={build} KCONFIG_ALLCONFIG=$PWD/pid_summary/kernel.config tinyconfig"
+        " && scripts/config --file {build}/.config --set-str LOCALVERSION -pidsummary"
+        " && make O={build} olddefconfig && make O={build} -j$(nproc) bzImage && make -s O={build} kernelrelease"
+    ),
+    "qemu": "KERNEL={build}/arch/x86/boot/bzImage bash pid_summary/run.sh",
+}
 
 # Of the reference solution of `syscall`, what its instruction does not say.
 NAMES: Final = {
@@ -244,10 +258,12 @@ class Case:
 class Player:
     """The model: it does a study step by step, and writes the summaries that a strategy asks for."""
 
-    def __init__(self, source: Path, steps: Sequence[Step], case: Case) -> None:
+    def __init__(self, source: Path, steps: Sequence[Step], case: Case, build: Path | None = None) -> None:
+        """`build`: an empty folder for what the model builds; None to build nothing."""
         self.figures = {step.name: StepFigures() for step in steps}
         self.witnesses = [RequestWitness(case.budget, self._summarise, model=name) for name in PRICES]
         self.case = case
+        self._build = build
         self._changed: list[str] = []
         self._source = source
         self._steps = steps
@@ -293,10 +309,22 @@ class Player:
             figures.before_edit = figures.before_edit or len(figures.views)
             yield self._make(change)
             self._changed.append(change.path)
+        if self._build is not None and step.name in COMMANDS:
+            yield from self._run(self._build, step.name)
         yield [shell(f"wc -l {' '.join(step.files)}"), end(changed)]
         if self.case.compares and step.name in LOOKED_AT_AFTER:
             reads = [*self._look_up(LOOKED_AT_AFTER[step.name])]
             yield from self._explore(f"compare-{step.name}", reads, f"{step.name} is written as others are.")
+
+    def _run(self, build: Path, step: str) -> Iterator[list[Call]]:
+        """Start a step's command, and wait until it has ended: a build takes longer than a call of the shell may."""
+        log, code = build.with_name(f"{step}.log"), build.with_name(f"{step}.code")
+        command = COMMANDS[step].format(build=build)
+        script = f"({command}) >{log} 2>&1; echo $? >{code}"
+        yield [Call("shell", {"command": script, "mode": "background"})]
+        wait = f"for second in $(seq {WAIT}); do [ -e {code} ] && break; sleep 1; done; tail -n 20 {log}"
+        while not code.exists():
+            yield [Call("shell", {"command": wait, "timeout": WAIT + 20})]
 
     def _explore(self, name: str, reads: list[Call], learned: str) -> Iterator[list[Call]]:
         opening = [explore(name)]
@@ -379,10 +407,13 @@ def find_lines(text: str, part: str) -> tuple[int, int]:
     return first, first + part.count("\n") + 1
 
 
-def play(study: str, source: Path, case: Case) -> Player:
-    """Do a study in one session, and check that the sources are those of the reference solutions in the end."""
+def play(study: str, source: Path, case: Case, build: Path | None = None) -> Player:
+    """Do a study in one session, and check that the sources are those of the reference solutions in the end.
+
+    `build`: see `Player`; what it runs must succeed.
+    """
     steps = [read_step(study, name) for name in STEPS[study]]
-    player = Player(source, steps, case)
+    player = Player(source, steps, case, build)
     if there := [
         change.path for step in steps for change in step.changes if not change.old and (source / change.path).exists()
     ]:
@@ -398,6 +429,8 @@ def play(study: str, source: Path, case: Case) -> Player:
                 turn = asyncio.run(session.run(step.prompt))
                 if turn.outcome is not Outcome.DONE or server.refusals:
                     raise SystemExit(f"{study}, {step.name}: {turn.error or turn.outcome} {server.refusals}")
+                if build is not None and step.name in COMMANDS:
+                    check_command(build, step.name)
         finally:
             session.close()
         for step in steps:
@@ -406,6 +439,39 @@ def play(study: str, source: Path, case: Case) -> Player:
                 if not all(line in text for line in change.added):
                     raise SystemExit(f"{study}, {step.name}: {change.path} is not as in the reference solution")
     return player
+
+
+def check_command(build: Path, step: str) -> None:
+    """End the program if what the model ran in a step failed."""
+    if build.with_name(f"{step}.code").read_text(encoding="utf-8").strip() != "0":
+        raise SystemExit(f"linux, {step}: {build.with_name(f'{step}.log').read_text(encoding='utf-8')[-3000:]}")
+
+
+def tell_of_kernels(source: Path) -> None:
+    """Print the same with a kernel that is built within the session, and what the validation says of it."""
+    code = read_step("linux", "syscall").lines
+    names = [f"{group} ({len(names)})" for group, names in NAMES.items()]
+    columns = ["", "compares", "budget", "view", *names, f"lines of code ({len(code)})", "answers", "read again"]
+
+    def rows() -> Iterator[list[object]]:
+        for strategy in ("cwl", "compact"):
+            free = play("linux", source, Case(strategy, FREE))
+            for budget in (FREE, play_between(source, free).case.budget):
+                yield build_kernel(source, replace(free.case, budget=budget), code)
+
+    print_table([*columns, "minutes", "kernel", "validation"], rows(), words=2)
+
+
+def build_kernel(source: Path, case: Case, code: set[str]) -> list[object]:
+    with tempfile.TemporaryDirectory() as folder:
+        build = Path(folder) / "build"
+        build.mkdir()
+        begun = time.monotonic()
+        row = linux_row(play("linux", source, case, build), code)
+        minutes = (time.monotonic() - begun) / 60
+        said = [(build.with_name(f"{step}.log").read_text(encoding="utf-8")).splitlines() for step in COMMANDS]
+        release, validation = (lines[-1] for lines in said)
+    return [*row, f"{minutes:.0f}", release, validation]
 
 
 def tell_of_linux(source: Path) -> None:
@@ -478,13 +544,15 @@ def cost_row(study: str, player: Player) -> list[object]:
 
 def main() -> None:
     command = parser(__doc__)
-    command.add_argument("table", choices=["linux", "costs"])
-    command.add_argument("sources", nargs="+", help="STUDY=FOLDER, or the folder alone for linux")
+    command.add_argument("table", choices=["linux", "kernel", "costs"])
+    command.add_argument("sources", nargs="+", help="STUDY=FOLDER, or the folder alone for linux and kernel")
     arguments = command.parse_args()
     pairs = [word.rpartition("=") for word in arguments.sources]
     sources = {study or "linux": Path(folder).resolve() for study, _, folder in pairs}
     if arguments.table == "linux":
         tell_of_linux(sources["linux"])
+    elif arguments.table == "kernel":
+        tell_of_kernels(sources["linux"])
     else:
         tell_of_costs(sources)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,39 @@ def test_what_leaves_between_two_steps_is_read_again(source: Path) -> None:
     assert set(pressed.figures["proc"].read_again) & set(step.files)
     # Each play checks that the tree is the reference solution's, and leaves it as it was.
     assert {path: path.read_bytes() for path in source.rglob("*") if path.is_file()} == before
+
+
+PROGRAMS = {
+    "make": 'case "$*" in *bzImage) mkdir -p {build}/arch/x86/boot && echo kernel >{build}/arch/x86/boot/bzImage ;;'
+    " *kernelrelease) echo 6.1-pidsummary ;; esac",
+    "gcc": "touch $(printf '%s\\n' \"$@\" | grep /init)",
+    "qemu-system-x86_64": 'case "$*" in *{build}*) echo all checks hold ;; esac',
+}
+
+
+@pytest.mark.wide
+def test_a_kernel_is_built_and_booted_within_the_session(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs, build = tmp_path / "programs", tmp_path / "built" / "build"
+    build.mkdir(parents=True)
+    programs.mkdir()
+    (source / "scripts").mkdir()
+    (source / "scripts" / "config").write_text("#!/bin/sh\n")
+    (source / "scripts" / "config").chmod(0o755)
+    for name, script in PROGRAMS.items():
+        (programs / name).write_text(f"#!/bin/sh\n{script.replace('{build}', str(build))}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+
+    player = play("linux", source, Case("cwl", UNLIMITED), build)
+    assert (build.parent / "kernel.log").read_text() == "6.1-pidsummary\n"
+    assert (build.parent / "qemu.log").read_text() == "all checks hold\n"
+    sight = player.figures["qemu"].sight
+    assert sight is not None
+    assert "-j$(nproc) bzImage" in sight.text
+
+    (programs / "make").write_text("#!/bin/sh\necho no rule; exit 2\n")
+    (build.parent / "kernel.code").unlink()
+    with pytest.raises(SystemExit, match=r"linux, kernel: no rule"):
+        play("linux", source, Case("cwl", UNLIMITED), build)
