@@ -56,7 +56,30 @@ def test_a_whole_file() -> None:
     assert parse_copy(quoted) == (("with space.txt",), "/app/")
     assert command(script) == 'set -e\necho "$HOME" # kept\n'
     assert command(cat) == "cat <<'END' > /app/file && echo done\n indented\nEND\n"
-    assert here.body == "dedented\n"
+    assert parse_copy(here) == ((), "/app/here.txt")
+    (document,) = here.documents
+    assert (document.name, document.text, document.is_quoted) == ("THERE", "dedented\n", False)
+
+
+def test_here_documents_may_have_dots_in_their_names_and_be_several() -> None:
+    text = "FROM a\nCOPY <<one.txt plain <<'two' /data/\n$A\none.txt\n$B\ntwo\nUSER x"
+    copy, user = parse(text).stages[0].steps
+    assert user.word == "USER"
+    assert parse_copy(copy) == (("plain",), "/data/")
+    assert [(document.name, document.text, document.is_quoted) for document in copy.documents] == [
+        ("one.txt", "$A\n", False),
+        ("two", "$B\n", True),
+    ]
+    (run,) = parse("FROM a\nRUN cat <<A >/a && cat <<-'B' >/b\n1\nA\n\t2\nB").stages[0].steps
+    assert command(run) == "cat <<A >/a && cat <<-'B' >/b\n1\nA\n2\nB\n"
+
+
+@pytest.mark.parametrize(
+    "script", ['echo "$((1<<2))"', "echo $((1<<2)) $((1 <<2))", "cat <<<word", "cat <<< word", 'echo "a <<EOF b"']
+)
+def test_what_looks_like_a_here_document_is_none(script: str) -> None:
+    (run, user) = parse(f"FROM a\nRUN {script}\nUSER x").stages[0].steps
+    assert (command(run), user.text) == (script, "x")
 
 
 def test_a_command_as_a_list_is_quoted() -> None:
@@ -83,6 +106,7 @@ def test_arguments_take_defaults_and_what_is_known() -> None:
         ("${A:+y}", "y"),
         ("${N:+y}", ""),
         ("$N", ""),
+        (r"\$A", "$A"),
     ],
 )
 def test_variables(text: str, expanded: str) -> None:
@@ -148,6 +172,8 @@ def read_all(described: Dockerfile) -> None:
         ("FROM a\nINSTALL b", "line 2: the instruction INSTALL is not known"),
         ("FROM a\nRUN cat <<X\nno end", "line 2: the here-document has no end: X is missing"),
         ("FROM a\nADD https://example.org/a b", "line 2: ADD from the network"),
+        ("FROM a\nADD git@example.org:a.git /b", "line 2: ADD from the network"),
+        ("FROM a\nADD --unpack=false a.tar /b", "line 2: ADD --unpack is not supported"),
         ("FROM a\nCOPY a", "line 2: COPY needs a source and a target"),
         ("FROM a\nCOPY --parents a b /c/", "line 2: COPY --parents is not supported"),
         ("FROM a\nRUN --mount=type=bind,target=/x true", "line 2: RUN --mount=type=bind is not supported"),

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import io
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from research.tests.evaluation.machines import IMAGE, make_base
 
 import wane
 import wane_research
+from wane_research.evaluation.sandbox.dockerfile import DockerfileError
 from wane_research.evaluation.sandbox.image import build
 from wane_research.evaluation.sandbox.namespace import (
     SEARCH_PATH,
@@ -419,6 +423,82 @@ def test_a_stage_cannot_lead_a_copy_out_of_its_root_or_run_there(bases: Path, tm
     layer = asyncio.run(build(context, bases, tmp_path / "cache"))
     with start_space(layer.folders, tmp_path / "home") as space:
         assert space.run_script("ls -a /taken") == ".\n..\n[0]"
+
+
+def pack(archive: Path, texts: dict[str, str], mode: Literal["w", "w:gz", "w:bz2", "w:xz"]) -> None:
+    with tarfile.open(archive, mode) as written:
+        for name, text in texts.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.uid, member.gid, member.mode = len(text), 1000, 1000, 0o640
+            written.addfile(member, io.BytesIO(text.encode()))
+
+
+def test_added_archives_are_unpacked_by_what_is_in_them(bases: Path, tmp_path: Path) -> None:
+    context = tmp_path / "context"
+    context.mkdir()
+    pack(context / "plain.tar", {"deep/plain": "plain\n"}, "w")
+    pack(context / "no-suffix", {"gz": "gz\n"}, "w:gz")
+    pack(context / "two.tar.bz2", {"bz2": "bz2\n"}, "w:bz2")
+    pack(context / "three.txz", {"xz": "xz\n"}, "w:xz")
+    (context / "one.gz").write_bytes(gzip.compress(b"no archive"))
+    (context / "none.tar").write_text("no archive\n")
+    (context / "zeros.tar").write_bytes(bytes(1024))
+    (context / "Dockerfile").write_text(
+        f"FROM {IMAGE}\nADD plain.tar /one\nADD --chown=0:0 no-suffix two.tar.bz2 three.txz none.tar zeros.tar /many/\n"
+        "ADD one.gz /file\nCOPY plain.tar /copied/\n"
+    )
+
+    layer = asyncio.run(build(context, bases, tmp_path / "cache"))
+    with start_space(layer.folders, tmp_path / "home") as space:
+        script = "find /one /many /file /copied -type f -printf '%p %m %U:%G %s\n' | sort"
+        plain = (context / "plain.tar").stat()
+        mode = f"{plain.st_mode & 0o777:o}"
+        assert space.run_script(script).splitlines() == [
+            f"/copied/plain.tar {mode} 0:0 {plain.st_size}",
+            f"/file {mode} 0:0 {(context / 'one.gz').stat().st_size}",
+            "/many/bz2 640 0:0 4",
+            "/many/gz 640 0:0 3",
+            f"/many/none.tar {mode} 0:0 11",
+            "/many/xz 640 0:0 3",
+            f"/many/zeros.tar {mode} 0:0 1024",
+            "/one/deep/plain 640 1000:1000 6",
+            "[0]",
+        ]
+    (context / "four.tar.zst").write_bytes(b"\x28\xb5\x2f\xfd....")
+    (context / "Dockerfile").write_text(f"FROM {IMAGE}\nADD four.tar.zst /four\n")
+    with pytest.raises(DockerfileError, match="line 2: ADD of a file that Zstandard compressed is not supported"):
+        asyncio.run(build(context, bases, tmp_path / "cache"))
+
+
+def test_here_documents_are_files(bases: Path, tmp_path: Path) -> None:
+    (tmp_path / "beside").write_text("beside\n")
+    (tmp_path / "Dockerfile").write_text(
+        f"FROM {IMAGE}\nENV WHO=world\nRUN mkdir /there\nCOPY <<EOF /made/\nhello $WHO \\$WHO ${{NONE:-none}}\nEOF\n"
+        "COPY <<'EOF' /quoted\nhello $WHO\nEOF\nCOPY <<EOF /there\nin it\nEOF\n"
+        "COPY <<one.txt beside <<two.txt /all/\n1\none.txt\n2\ntwo.txt\n"
+    )
+    layer = asyncio.run(build(tmp_path, bases, tmp_path / "cache"))
+    with start_space(layer.folders, tmp_path / "home") as space:
+        script = "cat /made/EOF /quoted /there/EOF /all/one.txt /all/beside /all/two.txt"
+        assert space.run_script(script) == "hello world $WHO none\nhello $WHO\nin it\n1\nbeside\n2\n[0]"
+
+
+def test_what_a_dockerignore_names_is_not_copied(bases: Path, tmp_path: Path) -> None:
+    context = tmp_path / "context"
+    (context / "data").mkdir(parents=True)
+    for name in ("kept", "secret"):
+        (context / "data" / name).write_text(name)
+    (context / ".dockerignore").write_text("**/secret\n")
+    (context / "Dockerfile").write_text(f"FROM {IMAGE}\nCOPY . /all/\n")
+    layer = asyncio.run(build(context, bases, tmp_path / "cache"))
+    with start_space(layer.folders, tmp_path / "home") as space:
+        assert (
+            space.run_script("ls -A /all /all/data")
+            == "/all:\n.dockerignore\nDockerfile\ndata\n\n/all/data:\nkept\n[0]"
+        )
+    (context / "Dockerfile").write_text(f"FROM {IMAGE}\nCOPY data/secret /all/\n")
+    with pytest.raises(SandboxError, match="line 2: there is no data/secret to copy"):
+        asyncio.run(build(context, bases, tmp_path / "cache"))
 
 
 def test_later_commands_run_by_the_shell_that_is_set(bases: Path, tmp_path: Path) -> None:

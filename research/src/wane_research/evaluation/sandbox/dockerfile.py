@@ -21,13 +21,25 @@ KNOWN: Final = frozenset({"FROM", "ARG", "ENV", "WORKDIR", "COPY", "ADD", "RUN",
 MOUNTS: Final = frozenset({"cache", "tmpfs"})
 """Kinds of mounts of a `RUN` that it does without: they are empty at first, and no image keeps them."""
 
-_HEREDOC: Final = re.compile(r"<<(-?)\s*(['\"]?)(\w+)\2")
+# A word of a line, quotes and all: what is quoted, such as "a << b", opens no here-document.
+_WORD: Final = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s'"\\])+""")
+# `<<<` is a string for a shell, and `1<<2` in arithmetic a shift.
+_HEREDOC: Final = re.compile(r"\d*<<(-?)\s*(['\"]?)([^\s<>|&;()'\"]+)\2(?=[\s>|&;]|$)")
 _FLAGS: Final = re.compile(r"^(--[\w-]+(=\S+)?\s+)+")
-_VARIABLE: Final = re.compile(r"\$(?:\{(\w+)(?::([-+])([^}]*))?\}|(\w+))")
+_VARIABLE: Final = re.compile(r"\\\$|\$(?:\{(\w+)(?::([-+])([^}]*))?\}|(\w+))")
 
 
 class DockerfileError(WaneError, ValueError):
     """A Dockerfile that this reader does not understand."""
+
+
+@dataclass(frozen=True, slots=True)
+class HereDocument:
+    """The lines that follow an instruction, up to one that holds only a name."""
+
+    name: str
+    text: str
+    is_quoted: bool  # whether variables in it stay as they are written
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +48,7 @@ class Instruction:
 
     word: str  # its name, in capitals
     text: str  # the rest of its line, continued lines joined
-    body: str | None  # its here-document; None without one
+    documents: tuple[HereDocument, ...]  # in order
     line: int  # its first line, from 1
 
     def describe(self, problem: object) -> str:
@@ -155,7 +167,7 @@ def assignments(instruction: Instruction, variables: Mapping[str, str]) -> dict[
 
 
 def parse_copy(instruction: Instruction) -> tuple[tuple[str, ...], str]:
-    """Return the sources and the target of a `COPY` or `ADD`.
+    """Return the sources and the target of a `COPY` or `ADD`; here-documents are not among the sources.
 
     Raises:
         DockerfileError: if it copies from the network, names no target, or has a flag that is not known.
@@ -164,11 +176,11 @@ def parse_copy(instruction: Instruction) -> tuple[tuple[str, ...], str]:
     words = _read_list(arguments) or shlex.split(arguments)
     if len(words) < 2:
         raise instruction.error(f"{instruction.word} needs a source and a target")
-    if any("://" in word for word in words[:-1]):
+    if any("://" in word or word.startswith("git@") for word in words[:-1]):
         raise instruction.error(f"{instruction.word} from the network is not supported")
     if unknown := flags_of(instruction).keys() - {"from", "chown", "chmod", "link"}:
         raise instruction.error(f"{instruction.word} --{min(unknown)} is not supported")
-    return tuple(words[:-1]), words[-1]
+    return tuple(word for word in words[:-1] if not word.startswith("<<")), words[-1]
 
 
 def shell_of(instruction: Instruction) -> list[str]:
@@ -199,14 +211,14 @@ def command(instruction: Instruction) -> str:
         if word.startswith("--mount=") and _kind_of_mount(word) not in MOUNTS:
             raise instruction.error(f"RUN --mount=type={_kind_of_mount(word)} is not supported")
     script = without_flags(instruction)
-    if instruction.body is None:
+    documents = instruction.documents
+    if not documents:
         words = _read_list(script)
         return shlex.join(words) if words else script
     if script.startswith("<<"):
-        return instruction.body
-    # A shell's own here-document: the body follows its command, as it was written.
-    heredoc = _HEREDOC.search(script)
-    return f"{script}\n{instruction.body}{heredoc[3] if heredoc else ''}\n"
+        return documents[0].text
+    # A shell's own here-documents: they follow their command, as they were written.
+    return f"{script}\n" + "".join(f"{document.text}{document.name}\n" for document in documents)
 
 
 def _kind_of_mount(flag: str) -> str:
@@ -230,9 +242,11 @@ def without_flags(instruction: Instruction) -> str:
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with its variables replaced: `$A`, `${A}`, `${A:-else}`, `${A:+instead}`."""
+    r"""Return a text with its variables replaced: `$A`, `${A}`, `${A:-else}`, `${A:+instead}`; `\$` is a dollar."""
 
     def value(match: re.Match[str]) -> str:
+        if match[0].startswith("\\"):
+            return "$"
         name, operator, word = match[1] or match[4], match[2], match[3]
         current = values.get(name, "")
         if operator == "-":
@@ -261,11 +275,17 @@ def _instructions(text: str) -> Iterator[Instruction]:
         if not word:
             continue
         word = word.upper()
-        heredoc = _HEREDOC.search(arguments) if word in ("RUN", "COPY", "ADD") else None
-        body = None
-        if heredoc:
-            body, at = _body(lines, at, heredoc[3], first, dedent=bool(heredoc[1]))
-        yield Instruction(word, arguments.strip(), body, first)
+        documents: list[HereDocument] = []
+        for dash, quote, name in _find_openings(arguments) if word in ("RUN", "COPY", "ADD") else ():
+            text, at = _read_document(lines, at, name, first, dedent=bool(dash))
+            documents.append(HereDocument(name, text, bool(quote)))
+        yield Instruction(word, arguments.strip(), tuple(documents), first)
+
+
+def _find_openings(arguments: str) -> list[tuple[str, str, str]]:
+    """Return the dash, the quote and the name of each here-document that a line opens."""
+    found = [_HEREDOC.match(arguments, word.start()) for word in _WORD.finditer(arguments)]
+    return [(match[1], match[2], match[3]) for match in found if match]
 
 
 def _join_line(lines: list[str], at: int) -> tuple[str, int]:
@@ -285,7 +305,7 @@ def _join_line(lines: list[str], at: int) -> tuple[str, int]:
     return " ".join(parts), at
 
 
-def _body(lines: list[str], at: int, end: str, first: int, *, dedent: bool) -> tuple[str, int]:
+def _read_document(lines: list[str], at: int, end: str, first: int, *, dedent: bool) -> tuple[str, int]:
     body: list[str] = []
     while at < len(lines):
         line = lines[at].lstrip("\t") if dedent else lines[at]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import shlex
 import shutil
 import tempfile
@@ -28,6 +27,7 @@ from wane_research.evaluation.sandbox.dockerfile import (
     parse_copy,
     shell_of,
 )
+from wane_research.evaluation.sandbox.dockerignore import show_context
 from wane_research.evaluation.sandbox.namespace import (
     SEARCH_PATH,
     FileSource,
@@ -40,11 +40,10 @@ from wane_research.evaluation.sandbox.namespace import (
 BASES: Final = Path("/var/tmp/wane-bases")  # noqa: S108 - large, and made by a script of its own
 """The folder of base root file systems, unless the environment's argument `bases` names another."""
 
-VERSION: Final = 2  # version of the way of building; layers of other versions are not used
+VERSION: Final = 3  # version of the way of building; layers of other versions are not used
 _META: Final = "layer.json"
 _STEP_TIMEOUT: Final = 3600.0
 _TOLD: Final = 3000
-_ARCHIVE: Final = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,9 @@ async def build(context: Path, bases: Path, cache: Path, *, force: bool = False)
     async with AsyncFileLock(f"{home}.lock"):
         if force or not (home / _META).exists():
             await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
-            await _Build(context, described, images, home).run()
+            with tempfile.TemporaryDirectory() as folder:
+                shown = await asyncio.to_thread(show_context, context, Path(folder))
+                await _Build(shown, described, images, home).run()
         data = json.loads((home / _META).read_text(encoding="utf-8"))
     return Layer(tuple(Path(folder) for folder in data["folders"]), Setting(**data["setting"]))
 
@@ -203,23 +204,40 @@ class _Stage:
         owner = await self._read_owner(step, flags)
         with tempfile.TemporaryDirectory() as folder:
             layers = self._whole.layers_to_copy(flags.get("from"), self._number)
-            if step.body is not None:
-                written = Path(folder) / "text"
-                written.mkdir()
-                (written / os.path.basename(path)).write_text(step.body, encoding="utf-8")
-                layers, patterns = (written,), (os.path.basename(path),)
             files = FileSource(layers, Path(folder))
-            matches = await self._match(step, files, [expand(pattern, variables) for pattern in patterns])
-            within = step.body is None and (
-                len(matches) > 1
-                or matches[0].is_folder
+            matches = [(files, await self._match(step, files, [expand(word, variables) for word in patterns]))]
+            if step.documents:
+                matches.append(await self._write_documents(step, variables, Path(folder) / "documents"))
+            first, *more = [match for _, own in matches for match in own]
+            within = (
+                bool(more)
+                or first.kind == "folder"
+                or (step.word == "ADD" and first.kind == "archive")
                 or os.path.basename(target) in ("", ".", "..")
                 or not (await self._space.run(["test", "-d", path])).code
             )
-            archive = Path(folder) / "archive"
             name = "" if within else os.path.basename(path)
-            await files.pack(archive, [match.path for match in matches], owner, flags.get("chmod", ""), name)
-            await unpack(self._space, archive, path if within else os.path.dirname(path))
+            archive = Path(folder) / "archive"
+            # What an archive holds keeps its owners, as files of the context cannot.
+            inner = None
+            if step.word == "ADD":
+                inner = owner if "chown" in flags else ""
+            for source, own in matches:
+                paths, mode = [match.path for match in own], flags.get("chmod", "")
+                await source.pack(archive, paths, owner, mode, name, inner)
+                await unpack(self._space, archive, path if within else os.path.dirname(path))
+
+    async def _write_documents(
+        self, step: Instruction, variables: Mapping[str, str], home: Path
+    ) -> tuple[FileSource, list[Match]]:
+        """Write the here-documents of a step as files by their names."""
+        written = home / "written"
+        written.mkdir(parents=True)
+        for document in step.documents:
+            text = document.text if document.is_quoted else expand(document.text, variables)
+            (written / os.path.basename(document.name)).write_text(text, encoding="utf-8")
+        files = FileSource((written,), home)
+        return files, [match for own in await files.find(["*"]) for match in own]
 
     async def _match(self, step: Instruction, files: FileSource, patterns: list[str]) -> list[Match]:
         matches: list[Match] = []
@@ -227,8 +245,8 @@ class _Stage:
             if not own:
                 raise SandboxError(step.describe(f"there is no {pattern} to copy"))
             matches += own
-        if step.word == "ADD" and any(_ARCHIVE.search(match.path) for match in matches):
-            raise step.error("ADD of an archive is not supported")
+        if step.word == "ADD" and any(match.kind == "zstandard" for match in matches):
+            raise step.error("ADD of a file that Zstandard compressed is not supported")
         return matches
 
     async def _read_owner(self, step: Instruction, flags: Mapping[str, str]) -> str:

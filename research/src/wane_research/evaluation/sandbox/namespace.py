@@ -279,7 +279,7 @@ class Match:
     """A path in a root file system that a pattern means."""
 
     path: str
-    is_folder: bool
+    kind: str  # folder, archive, zstandard (which nothing here reads), or file
 
 
 class FileSource:
@@ -298,7 +298,9 @@ class FileSource:
             out.seek(0)
             return [list(itertools.starmap(Match, matches)) for matches in json.load(out)]
 
-    async def pack(self, archive: Path, paths: Sequence[str], owner: str, mode: str, name: str) -> None:
+    async def pack(
+        self, archive: Path, paths: Sequence[str], owner: str, mode: str, name: str, inner: str | None = None
+    ) -> None:
         """Write an archive of files and of the contents of folders.
 
         Args:
@@ -307,9 +309,12 @@ class FileSource:
             owner: numbers of a user and a group, as `0:0`; "" to keep them.
             mode: permissions in octal; "" to keep them.
             name: name of the one file; "" to keep names.
+            inner: the owner of what archives among the files hold, "" to keep it; that is taken in their place, as an
+                `ADD` does. None to take archives as they are.
         """
         with archive.open("wb") as out:
-            await self._read("pack", [owner, mode, name, *paths], out)
+            action, first = ("pack", []) if inner is None else ("unpack", [inner])
+            await self._read(action, [*first, owner, mode, name, *paths], out)
 
     async def _read(self, action: str, words: Sequence[str], out: IO[bytes]) -> None:
         process = await asyncio.create_subprocess_exec(
