@@ -837,7 +837,8 @@ class TestCommand:
             compaction = pi.entry("c", "e3", summary=summary, tokensBefore=9000, firstKeptEntryId="e2")
             after = pi.entry("e4", "c", message=pi.answer(pi.text_block("so it is")))
             lines = ({**pi.HEADER, "id": name}, *messages, {**compaction, "type": "compaction"}, after)
-            files.append(write_lines(tmp_path / name / "s.jsonl", *lines))
+            timed = [{**line, "timestamp": f"2026-01-01T00:0{len(files)}:00Z"} for line in lines]  # else it were a fork
+            files.append(write_lines(tmp_path / name / "s.jsonl", *timed))
         page = tmp_path / "page.html"
         done = run("report", *files, "--output", page)
         assert "1 of 2 compactions took 1 message of yours, 4 words." in done.out, done.err

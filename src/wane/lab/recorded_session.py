@@ -315,6 +315,11 @@ class RecordedSession:
         return [call for call in self.calls if not call.inherited]
 
     @property
+    def own_asides(self) -> list[ModelCall]:
+        """The calls beside the history that count for this session, not for one that it branches off from."""
+        return [call for call in self.asides if not call.inherited]
+
+    @property
     def scripted(self) -> bool:
         """Whether a script answered in the model's place, as in the demo: nothing was paid, whatever was recorded."""
         calls = self.own_calls

@@ -12,6 +12,7 @@ from tests.lab.readers.promises import check, kinds, texts, title_of
 from tests.lab.readers.writing import write_lines
 from wane.core.errors import FormatError
 from wane.lab.readers import claude_code, kimi_code, mistral_vibe, qwen_code, read_session
+from wane.lab.readers.gathering import gather
 from wane.lab.recorded_session import CallUsage
 
 Line = dict[str, Any]
@@ -74,6 +75,22 @@ def test_qwen_code_has_the_outer_keys_of_claude_code_and_contents_of_gemini(tmp_
     assert [call.usage for call in session.calls] == [CallUsage(900, output=40), CallUsage(50, 900, 0, 12)]
     assert [call.usage for call in session.asides] == [CallUsage(300, output=20)]  # a response that was no answer
     assert session.problems == []
+
+
+def test_calls_that_a_fork_of_qwen_code_copied_count_once(tmp_path: Path) -> None:
+    origin = [
+        qwen(0, "user", [{"text": "Fix it."}]),
+        response(1, 900, 40),
+        qwen(2, "assistant", [{"text": "Done."}], **usage_fields(900, 40)),
+        response(3, 900, 40),  # what extracts memories behind a turn may need as many tokens
+    ]
+    copies = [{**line, "sessionId": "t", "forkedFrom": {"sessionId": "s"}} for line in origin]
+    again = qwen(6, "assistant", [{"text": "So be it."}], **usage_fields(950, 12))
+    fork = [*copies, qwen(4, "user", [{"text": "Again."}]), response(5, 950, 12), again]
+    paths = [write_lines(tmp_path / name, *lines) for name, lines in (("a.jsonl", origin), ("b.jsonl", fork))]
+    sessions = [recording.session for recording in gather(paths).recordings]
+    assert [(len(session.calls), len(session.own_calls)) for session in sessions] == [(1, 1), (2, 1)]
+    assert [(len(session.asides), len(session.own_asides)) for session in sessions] == [(1, 1), (1, 0)]
 
 
 def test_qwen_code_names_branches_that_were_taken_back_and_compresses(tmp_path: Path) -> None:
@@ -183,6 +200,25 @@ def test_kimi_code_records_everything_twice_and_the_usage_of_a_call_three_times(
     assert (compaction.summary, compaction.tokens_before) == ("As you know: So.", 1_020)
     assert [side.name for side in session.sidechains] == ["session_1/coder-1"]
     assert session.system_tokens
+
+
+def test_calls_that_a_fork_of_kimi_code_copied_count_once(tmp_path: Path) -> None:
+    def step(number: int) -> list[Line]:
+        usage = {"inputOther": 100, "output": 5}
+        record = {"type": "usage.record", "usage": usage, "time": 1_796_000_000_000 + number}
+        answer = event("content.part", part={"type": "text", "text": "Yes."})
+        return [event("step.begin"), answer, record, event("step.end", uuid=f"step-{number}", usage=usage)]
+
+    summed_up = [
+        {"type": "usage.record", "usage": {"inputOther": 100, "output": 5}, "time": 1_796_000_000_002},
+        {"type": "context.apply_compaction", "summary": "So.", "contextSummary": "So."},
+    ]
+    origin = [user_line("Fix it."), *step(1), *summed_up]
+    folders = (("a", origin), ("b", [*origin, {"type": "forked"}, user_line("Again."), *step(3)]))
+    paths = [write_lines(tmp_path / name / "agents" / "main" / "wire.jsonl", *lines) for name, lines in folders]
+    sessions = [recording.session for recording in gather(paths).recordings]
+    assert [(len(session.calls), len(session.own_calls)) for session in sessions] == [(1, 1), (2, 1)]
+    assert [(len(session.asides), len(session.own_asides)) for session in sessions] == [(1, 1), (1, 0)]
 
 
 RESULT_IN_WORDS = {"type": "text", "text": "[read_file for 'calc.py'] Result:\nx = 1"}

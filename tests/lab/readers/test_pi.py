@@ -13,6 +13,7 @@ from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, p
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
 from wane.lab.readers import pi, read_session
+from wane.lab.readers.gathering import gather
 from wane.lab.recorded_session import CallUsage, RecordedSession
 
 HEADER: Line = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/w"}
@@ -253,3 +254,15 @@ def test_records_are_read_however_they_follow_each_other(
     (again,) = read_session(tmp_path / "copy.jsonl")
     assert (again.source, len(again.calls), again.problems) == ("pi", 40, [])
     assert again.calls == as_lines.calls
+
+
+def test_calls_that_a_fork_copied_count_once(tmp_path: Path) -> None:
+    history = chain(user("Fix it."), answer(text_block("Done.")))
+    compaction = {**entry("c", "e1"), "type": "compaction", "summary": "So.", "firstKeptEntryId": "e1", "usage": USAGE}
+    origin = [HEADER, *history, compaction]
+    again = [entry("f0", "c", message=user("Again.")), entry("f1", "f0", message=answer(text_block("So be it.")))]
+    fork = [{**HEADER, "id": "t", "parentSession": "a.jsonl"}, *origin[1:], *again]
+    paths = [write_lines(tmp_path / name, *lines) for name, lines in (("a.jsonl", origin), ("b.jsonl", fork))]
+    sessions = [recording.session for recording in gather(paths).recordings]
+    assert [(len(session.calls), len(session.own_calls)) for session in sessions] == [(1, 1), (2, 1)]
+    assert [(len(session.asides), len(session.own_asides)) for session in sessions] == [(1, 1), (1, 0)]

@@ -23,6 +23,7 @@ from tests.lab.readers.writing import write_lines
 from wane import Kind
 from wane.core.errors import FormatError
 from wane.lab.readers import databases, read_session
+from wane.lab.readers.gathering import gather
 from wane.lab.recorded_session import CallUsage, Problem, RecordedSession
 
 RECORDINGS = Path(__file__).parent / "recordings"
@@ -354,6 +355,19 @@ def test_turns_that_were_taken_back_in_opencode_are_left_out(tmp_path: Path) -> 
     left = "4 messages on an abandoned branch (a turn that was edited or tried again)"
     assert session.problems == [Problem(None, left)]
     assert len(session.abandoned) == 3, "one is the user's"
+
+
+def test_calls_that_a_fork_of_opencode_copied_count_once(tmp_path: Path) -> None:
+    export = load_recording("opencode.json")
+    fork = load_recording("opencode.json")
+    fork["info"]["id"] += "-fork"
+    for message in fork["messages"]:
+        message["info"]["id"] += "-fork"
+        for part in message["parts"]:
+            part["id"] += "-fork"
+    path = opencode_database(tmp_path / "opencode.db", export, fork)
+    own = [len(recording.session.own_calls) for recording in gather([path]).recordings]
+    assert sorted(own) == [0, len(read_session(RECORDINGS / "opencode.json")[0].calls)]
 
 
 def test_a_call_that_opencode_did_not_finish_gets_what_opencode_sends(tmp_path: Path) -> None:

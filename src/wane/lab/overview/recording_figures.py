@@ -360,7 +360,7 @@ def _rows(session: RecordedSession, sizes: Sizes, pricing: Pricing) -> Iterator[
             # Before a single request, nothing was cached that it could have paid again.
             about = bool(examined.compared) or examined.requests == 1, rewrites.get(number), summaries.get(number, 0)
             yield _row(call, counted, pricing, *about)
-    for call in (*session.asides, *session.abandoned):
+    for call in (*session.own_asides, *session.abandoned):
         yield _row(call, 0, pricing)
 
 

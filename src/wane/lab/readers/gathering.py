@@ -220,9 +220,12 @@ def _mark_branches(recordings: Sequence[Recording]) -> list[Recording]:
             if not call.id or (session.source, call.id) not in earlier:
                 break
             copies.append(replace(call, inherited=True))
-        earlier.update((session.source, call.id) for call in session.calls)
+        asides = [
+            replace(call, inherited=bool(call.id) and (session.source, call.id) in earlier) for call in session.asides
+        ]
+        earlier.update((session.source, call.id) for call in (*session.calls, *session.asides))
         if copies:
-            session = replace(session, calls=copies + session.calls[len(copies) :])
+            session = replace(session, calls=copies + session.calls[len(copies) :], asides=asides)
         marked[number] = replace(recording, session=session)
     return marked
 

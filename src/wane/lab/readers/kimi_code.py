@@ -20,7 +20,7 @@ from wane.formats.message_format import Part
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.content import Answer, Content, content
 from wane.lab.readers.building.json_lines import name_abandoned, records
-from wane.lab.readers.building.values import count, mapping, objects, seconds, text
+from wane.lab.readers.building.values import count, drop_latest, mapping, objects, seconds, text
 from wane.lab.readers.places import Place
 from wane.lab.recorded_session import CallUsage, ModelCall, RecordedSession
 
@@ -127,8 +127,8 @@ class _Assembly:
                 self._end_step(None, data)
                 self._compact(data)
             elif kind == "usage.record":
-                made = ModelCall(0, 0, _usage(data.get("usage")), seconds(data.get("time")), self._made.model)
-                self._unclaimed.append(made)
+                at, model = seconds(data.get("time")), self._made.model
+                self._unclaimed.append(ModelCall(0, 0, _usage(data.get("usage")), at, model, id=f"{at}" if at else ""))
             elif kind == "llm.request":
                 model, provider = text(data.get("model")) or None, text(data.get("provider"))
                 self._made = ModelCall(0, 0, None, None, model, provider)
@@ -169,7 +169,7 @@ class _Assembly:
         answer, self._answer = self._answer, None
         if answer is not None:
             usage = _usage(mapping(end).get("usage"))
-            self._unclaimed = [made for made in self._unclaimed if made.usage != usage]
+            drop_latest(self._unclaimed, usage)
             if answer.parts or usage is not None:  # else the request failed
                 self._builder.settle(line=self._line)
                 self._builder.answer(
@@ -179,6 +179,7 @@ class _Assembly:
                     model=self._made.model,
                     provider=self._made.provider,
                     line=self._line,
+                    id=text(mapping(end).get("uuid")),
                 )
         for call_id, output, failed in self._results:
             self._builder.result(call_id, content(output), failed=failed)

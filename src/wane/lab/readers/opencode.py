@@ -193,11 +193,14 @@ def _steps(message: _Data) -> Iterator[tuple[Sequence[_Data], ModelCall]]:
     at = seconds(time.get("completed")) or seconds(time.get("created"))
     model, provider = text(info.get("modelID")) or None, text(info.get("providerID"))
     start = 0
+    # A fork (`opencode run --fork`) gives its copies other ids, but leaves the moments in milliseconds.
+    moments = " ".join(str(time[name]) for name in ("created", "completed") if time.get(name))
     for end in ends:
         finish = parts[end]
         # The message has the cost of all of its steps.
         cost = amount(info.get("cost") if len(ends) == 1 and "cost" in info else finish.get("cost"))
-        yield parts[start:end], ModelCall(0, 0, _usage(mapping(finish.get("tokens"))), at, model, provider, cost=cost)
+        usage, copied = _usage(mapping(finish.get("tokens"))), f"{moments} {end}" if moments else ""
+        yield parts[start:end], ModelCall(0, 0, usage, at, model, provider, cost=cost, id=copied)
         start = end + 1
     if any(part.get("type") not in _ASIDE for part in parts[start:]):
         yield parts[start:], ModelCall(0, 0, None, at, model, provider)
@@ -310,6 +313,7 @@ class _Assembly:
             model=call.model,
             provider=call.provider,
             cost=call.cost,
+            id=call.id,
         )
         for part in step:
             if part.get("type") == "tool":

@@ -8,7 +8,7 @@ notices (R15).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -213,6 +213,7 @@ class _Assembly:
             line=entry.line,
             provider=call.provider,
             cost=call.cost,
+            id=_id_of_call(entry),
         )
 
     def _compaction(self, entry: _TreeLine) -> None:
@@ -227,7 +228,7 @@ class _Assembly:
         )
         wrote = _call(data, seconds(data.get("timestamp")))
         if wrote.usage is not None:
-            self._builder.aside(wrote)
+            self._builder.aside(replace(wrote, id=_id_of_call(entry)))
 
 
 _COMPACTED: Final = "The conversation history before this point was compacted into the following summary:\n\n"
@@ -267,6 +268,11 @@ def _parts(blocks: Iterable[Mapping[str, Any]], api: str) -> list[Part]:
     if api.startswith(("openai-responses", "openai-codex", "azure-openai")):
         return couple_items(answer.parts) if answer.signed else answer.couple_parts()
     return answer.couple_parts()
+
+
+def _id_of_call(entry: _TreeLine) -> str:
+    """Return what a copy in a fork (`pi --fork`) shares: entries have ids of 32 bits, and none in version 1."""
+    return f"{text(entry.data.get('id'))} {text(entry.data.get('timestamp'))}".strip()
 
 
 def _call(data: Mapping[str, Any], at: float | None) -> ModelCall:

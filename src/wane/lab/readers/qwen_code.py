@@ -16,7 +16,7 @@ from wane.core.errors import FormatError
 from wane.formats.gemini import GeminiFormat
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.json_lines import name_abandoned, path_to, records
-from wane.lab.readers.building.values import count, mapping, objects, seconds, text, usage_of
+from wane.lab.readers.building.values import count, drop_latest, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.places import Place
 from wane.lab.recorded_session import CallUsage, ModelCall, RecordedSession
 
@@ -112,7 +112,7 @@ class _Assembly:
                 prompt, total = count(event.get("input_token_count")) or 0, count(event.get("total_token_count")) or 0
                 usage = usage_of(prompt, read=event.get("cached_content_token_count"), output=max(0, total - prompt))
                 at, model = seconds(event.get("event.timestamp")), text(event.get("model")) or None
-                self._responses.append(ModelCall(0, 0, usage, at, model))
+                self._responses.append(ModelCall(0, 0, usage, at, model, id=entry.id))
 
     def _message(self, entry: _Record) -> None:
         message, builder = entry.data.get("message"), self._builder
@@ -130,9 +130,11 @@ class _Assembly:
         builder.window = count(entry.data.get("contextWindowSize")) or builder.window
         if entry.kind == "assistant":
             call = _call(entry.data)
-            self._responses = [response for response in self._responses if response.usage != call.usage]
+            drop_latest(self._responses, call.usage)
             builder.settle(line=entry.line)
-            builder.answer(parts, usage=call.usage, at=call.at, model=call.model, line=entry.line)
+            builder.answer(
+                parts, usage=call.usage, at=call.at, model=call.model, line=entry.line, id=text(entry.data.get("uuid"))
+            )
         elif entry.data.get("subtype") in _OWN:
             notices = [replace(part, kind=Kind.NOTICE) if part.kind is Kind.USER else part for part in parts]
             builder.message(notices, line=entry.line)

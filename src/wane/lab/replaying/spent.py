@@ -60,7 +60,7 @@ class Recorded:
         """Return the account of a session, with the requests over a budget."""
         session = material.session
         sizes = [call.usage.total_input for call in session.own_calls if call.usage and call.usage.total_input]
-        counted = [*session.own_calls, *session.asides, *session.abandoned]
+        counted = [*session.own_calls, *session.own_asides, *session.abandoned]
         priced = [(call, pricing.prices_for(call)) for call in counted if _to_price(call, pricing)]
         return cls(
             account=account_of(session, material.output_tokens, pricing),
@@ -73,7 +73,7 @@ class Recorded:
             unpriced=Counter(call.priced_as or "" for call, prices in priced if prices is None),
             undated=sum(call.at is None and prices is not None and len(prices.periods) > 1 for call, prices in priced),
             open_ended=sum(prices is not None and is_open_ended(call) for call, prices in priced),
-            asides=account_of_calls(session.asides, pricing),
+            asides=account_of_calls(session.own_asides, pricing),
             abandoned=account_of_calls(session.abandoned, pricing),
             unread=session.unread,
         )
@@ -193,7 +193,7 @@ def account_of(session: RecordedSession, outputs: Sequence[int], pricing: Pricin
     for call, counted in zip(session.calls, outputs, strict=True):
         if not call.inherited:
             account = with_call(account, call, counted, pricing)
-    return account + account_of_calls(session.asides, pricing)
+    return account + account_of_calls(session.own_asides, pricing)
 
 
 def _account_of_totals(session: RecordedSession, pricing: Pricing) -> Account:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from wane.fast_json import fast_dumps
 from wane.formats.fields import raw_text
 from wane.journal.titles import HEADING_MARKS
-from wane.lab.recorded_session import CallUsage
+from wane.lab.recorded_session import CallUsage, ModelCall
 
 _MILLISECONDS_FROM: Final = 1e11  # as seconds this would be in the year 5138
 _TOO_MANY: Final = 10**15  # tokens, seconds or milliseconds; no sound recording has so many
@@ -35,6 +35,14 @@ def items(value: object) -> list[Any]:
 def objects(value: object) -> list[Mapping[str, Any]]:
     """Return the entries of a JSON list as objects, see `mapping`; an empty list for anything else."""
     return [mapping(entry) for entry in items(value)]
+
+
+def drop_latest(calls: list[ModelCall], usage: CallUsage | None) -> None:
+    """Drop the latest call with a usage, if there is one: a client recorded it twice. Earlier ones are other calls."""
+    for position in reversed(range(len(calls))):
+        if calls[position].usage == usage:
+            del calls[position]
+            return
 
 
 def decode_json(value: object) -> object:
