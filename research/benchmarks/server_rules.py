@@ -36,6 +36,12 @@ class Speakers:
     def merge(self, first: str | None, second: str | None) -> str | None:
         return second or first
 
+    def divide(self, message: str | None) -> None:
+        """No call is known to be one of Wane's own."""
+
+    def is_index(self, message: str | None) -> bool:  # noqa: ARG002 - the view has none
+        return False
+
 
 @dataclass
 class Run:

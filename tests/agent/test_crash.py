@@ -28,6 +28,7 @@ from wane.agent.session import AgentSession
 from wane.core import ContextWindow
 from wane.core.errors import SessionNotFoundError
 from wane.formats.message_format import Transcript
+from wane.formats.notices import INDEX_OPENING
 from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.journal import (
     ConfigRecord,
@@ -38,7 +39,6 @@ from wane.journal import (
     UsageRecord,
     read,
 )
-from wane.strategies.evicted import OPENING
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 
 SESSIONS = 5
@@ -169,14 +169,14 @@ def contents(messages: list[ModelMessage]) -> list[Said]:
         (part.kind, part.call_id or "", (part.arguments if part.kind is Kind.CALL else part.text) or "")
         for message in messages
         for part in PydanticAIFormat().parts(message)
-        if part.kind is not Kind.SYSTEM and not part.text.startswith(OPENING)
+        if part.kind is not Kind.SYSTEM and not part.text.startswith(INDEX_OPENING)
     ]
 
 
 def request_contents(request: Request) -> list[Said]:
     """What a request said, without the notes at its end that are no part of the history."""
     parts = [part for part in request.parts if part.kind is not Kind.SYSTEM]
-    notes = ("<git-status>", "[Automatic note", OPENING)
+    notes = ("<git-status>", "[Automatic note", INDEX_OPENING)
     return [(p.kind, p.call_id or "", p.text) for p in parts if not any(note in p.text for note in notes)]
 
 

@@ -238,6 +238,43 @@ def test_no_turn_moves_ahead_of_what_it_interrupts(strategy: str, empty: bool, s
         conversation.append(message)
 
 
+def as_messages(message: Message) -> Message:
+    """A message of Chat Completions as one of Messages; each result is a message of its own."""
+    if message["role"] == "tool":
+        result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}
+        return {"role": "user", "content": [result]}
+    content = [{"type": "text", "text": message["content"]}] if message["content"] else []
+    for call in message.get("tool_calls", ()):
+        arguments = json.loads(call["function"]["arguments"])
+        content.append({"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": arguments})
+    return {"role": message["role"], "content": content}
+
+
+@pytest.mark.parametrize("format_", ["openai", "anthropic"])
+@pytest.mark.parametrize("seed", [*range(8), *wide(*range(8, 96))])
+def test_no_turn_joins_an_index_ahead_of_what_it_interrupts(format_: str, seed: int) -> None:
+    """Behind an early answer, and behind the calls that follow one, the index joins the turn before the answer."""
+    rng = random.Random(seed)
+    history = interrupted_history(rng, empty=False)
+    for message in history:
+        for call in message.get("tool_calls", ()):
+            call["function"]["arguments"] = json.dumps({"path": f"{call['id']}.py"})
+    if format_ == "anthropic":
+        history = [*map(as_messages, history)]
+    api = "openai-chat" if format_ == "openai" else "anthropic"
+    budget, indexed = exact_budget(rng.randint(100, 400)), 0
+    conversation = Conversation(format_, budget=budget, annotate="infer", policy=Policy(index_share=0.4))
+    for number, message in enumerate(history):
+        if message["role"] == "assistant":
+            sent = conversation.request().messages
+            indexed += "left your context window" in json.dumps(sent)
+            assert refusal(TEMPLATE, sent, api) is None
+            assert in_history(sent, history[:number])
+        conversation.append(message)
+    assert in_history(conversation.request().messages, history)
+    assert indexed > 0
+
+
 @pytest.mark.parametrize("strategy", ["none", "cwl", "paper", "clear-tools"])
 def test_an_empty_answer_keeps_a_turn_behind_what_a_person_answered(strategy: str) -> None:
     """No other answer parts both turns, so this one goes out as it came, after passes too."""

@@ -13,6 +13,7 @@ from wane.formats import get_format
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.breakpoints import blocks_of, breakpoint_of, has_breakpoint
 from wane.formats.message_format import GrowingOrder, OrderReader, Outline, order_of
+from wane.formats.notices import INDEX_CLOSING, INDEX_OPENING
 from wane.formats.roles import CALLING, RESULTS, NeighbourJoiner, Order, join_neighbours
 from wane.testing.rules import DEEPSEEK_V4, MISTRAL, TEMPLATE, Rule
 from wane.testing.sent_request import Request
@@ -29,6 +30,9 @@ RESULT_BLOCKS = st.builds(
 CONTENTS = st.one_of(st.just("words"), st.none(), st.lists(st.one_of(TEXTS, RESULT_BLOCKS), max_size=3))
 
 
+INDEX = "index"
+
+
 class Turns:
     """A format whose messages are pairs: whose turn one is, and its words."""
 
@@ -38,8 +42,11 @@ class Turns:
     def merge(self, first: tuple[Any, str], second: tuple[Any, str]) -> tuple[Any, str]:
         return first[0], f"{first[1]} {second[1]}"
 
-    def divide(self, message: Any, turn: Any) -> None:
+    def divide(self, message: Any) -> None:
         """No call is one of Wane's own."""
+
+    def is_index(self, message: tuple[Any, str]) -> bool:
+        return message[1] == INDEX
 
 
 @given(SPEAKERS)
@@ -57,6 +64,25 @@ def test_where_there_is_no_order_nothing_is_joined(speakers: list[str | None]) -
     for message in messages:
         joiner.add(message)
     assert joiner.joined == messages == join_neighbours(messages, Turns(), Order.FREE)
+
+
+@pytest.mark.parametrize(
+    ("order", "messages", "joined"),
+    [
+        # Behind calls, and between an early answer and its calls, it joins the turn before them.
+        (Order.ALTERNATING, "u1 r1 index c2 r2 a", "u1+index r1 c2 r2 a"),
+        (Order.BOTH, "u1 a1 c1 r1 index c2 r2 a2", "u1+index a1+c1 r1 c2 r2 a2"),
+        (Order.ALTERNATING, "u1 a1 index c1 r1 u2", "u1+index a1 c1 r1 u2"),
+        (Order.ALTERNATING, "u1 a1 c1 r1 index c2 r2 u2", "u1+index a1 c1 r1 c2 r2 u2"),
+        # Behind the answer that ends a turn it joins the next one.
+        (Order.BOTH, "u1 c1 r1 a1 index u2", "u1 c1 r1 a1 index+u2"),
+    ],
+)
+def test_an_index_joins_a_turn_of_the_user(order: Order, messages: str, joined: str) -> None:
+    speakers = {"u": "user", "i": "user", "a": "assistant", "c": CALLING, "r": RESULTS}
+    pairs = [(speakers[name[0]], name) for name in messages.split()]
+    sent = join_neighbours(pairs, Turns(), order)
+    assert " ".join(words.replace(" ", "+") for _, words in sent) == joined
 
 
 @given(CONTENTS)
@@ -127,7 +153,7 @@ def test_what_came_with_an_own_call_parts_turns_if_nothing_follows(name: str, ap
     assert [form.speaker(message) for message in joined[-3:]] == [RESULTS, "assistant", "user"]
     assert json.dumps(joined).count('"c2"') == json.dumps(history).count('"c2"')
     # An index is no turn, and comes while the model works.
-    index = form.turn("<system-reminder>\nThis has left.\n</system-reminder>")
+    index = form.turn(f"{INDEX_OPENING}.\nRead: a.py{INDEX_CLOSING}")
     assert "assistant" not in map(form.speaker, form.join_roles([*history[:-1], index], order))
 
 
@@ -151,7 +177,7 @@ def test_a_history_that_keeps_two_orders_keeps_both(name: str, api: str) -> None
     history = [*work, *call_of(name, "read", "c2")]
     order = order_of(history, form.speaker)
     assert order is Order.BOTH
-    index = form.turn("<system-reminder>\nThis has left.\n</system-reminder>")
+    index = form.turn(f"{INDEX_OPENING}.\nRead: a.py{INDEX_CLOSING}")
     joined = form.join_roles([*work, index, *history[len(work) :]], order)
     assert refusal(api, joined, *TEMPLATE, *MISTRAL) is None
 
@@ -208,5 +234,5 @@ def test_reasoning_alone_is_divided_from_an_own_call_for_those_whose_server_take
     form = AnthropicFormat()
     thinking = {"type": "thinking", "thinking": "Hm.", "signature": ""}
     own = {"role": "assistant", "content": [thinking, {"type": "tool_use", "id": "c", "name": "recall", "input": {}}]}
-    assert form.divide(own, form.turn("Ho")) == (own, None)
-    assert form.divide(own, form.turn("Ho"), thoughts=True) == (own, {"role": "assistant", "content": [thinking]})
+    assert form.divide(own) == (own, None)
+    assert form.divide(own, thoughts=True) == (own, {"role": "assistant", "content": [thinking]})

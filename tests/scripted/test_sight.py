@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.scripted.requests import reply_messages, request, user
+from wane.formats.notices import INDEX_CLOSING, INDEX_OPENING
 from wane.scripted.sight import Heard, Sight
-from wane.strategies.evicted import CLOSING, OPENING
 
-INDEX = f"{OPENING}; `recall` brings it back.\nRead: shop.py [look]{CLOSING}"
+INDEX = f"{INDEX_OPENING}; `recall` brings it back.\nRead: shop.py [look]{INDEX_CLOSING}"
 
 
 @pytest.mark.parametrize("text", ["Task 2. Go on.", f"{INDEX}\n\nTask 2. Go on."], ids=["alone", "behind an index"])

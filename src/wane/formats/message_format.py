@@ -22,7 +22,7 @@ from wane.core.errors import ConfigError
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES
 from wane.core.light import light_dataclass
 from wane.formats.fields import check_each, expect_list
-from wane.formats.notices import is_notice, stated_in, withdrawn_in
+from wane.formats.notices import is_index, is_notice, stated_in, withdrawn_in
 from wane.formats.persons import is_persons_result
 from wane.formats.roles import CALLING, RESULTS, NeighbourJoiner, Order
 
@@ -424,19 +424,20 @@ class NativeFormat(Format[MessageT]):
         """Return two turns of one role as one message, contents unchanged; None if the format cannot."""
         return None
 
-    def divide(
-        self, message: MessageT, turn: MessageT, *, thoughts: bool = False
-    ) -> tuple[MessageT, MessageT | None] | None:
+    def is_index(self, message: MessageT) -> bool:
+        """Whether a message is an index of evicted content (R20)."""
+        parts = self.parts(message)
+        return len(parts) == 1 and is_index(parts[0].text)
+
+    def divide(self, message: MessageT, *, thoughts: bool = False) -> tuple[MessageT, MessageT | None] | None:
         """Return an answer with own calls alone as two; see `Joining`.
 
         Args:
             message: the answer.
-            turn: the turn that it is to be ahead of.
             thoughts: whether reasoning counts as what it says, if it has no text. DeepSeek takes none alone.
         """
         parts = self.parts(message)
-        persons = any(part.kind is Kind.USER for part in self.parts(turn))
-        words = words_beside_own(parts, thoughts=thoughts) if persons else None
+        words = words_beside_own(parts, thoughts=thoughts)
         if not words:
             return None if words is None else (message, None)
         if not self.may_divide(message, [parts[n] for n in words]):

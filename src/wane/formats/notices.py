@@ -545,6 +545,17 @@ _MEDIA: Final = tuple(row.mark for row in _ROWS if row.form is MarkForm.MEDIA)
 _OPENING: Final = "<system-reminder>"
 _CLOSING: Final = "</system-reminder>"
 
+INDEX_OPENING: Final = f"{_OPENING}\nThis has left your context window"
+"""How Wane's index of evicted content begins (R20)."""
+
+INDEX_CLOSING: Final = f"\n{_CLOSING}"
+"""How it ends."""
+
+
+def is_index(text: str) -> bool:
+    """Whether a text is Wane's index of evicted content, and nothing else."""
+    return text.startswith(INDEX_OPENING) and text.find(INDEX_CLOSING) == len(text) - len(INDEX_CLOSING)
+
 
 @cache
 def compiled_marks(*, system: bool) -> _CompiledMarks:

@@ -13,6 +13,9 @@ the calls, and of what a person answered to them.
 Where the model's words came with a call of Wane's own, and it had nothing to add, they part the turns: behind the
 call's results, as an answer of their own. Without Wane they would have been one.
 
+An index of evicted content (R20) is no turn. Behind calls it joins the user's latest one, and so it does between an
+early answer and the calls behind it: it would stand as a turn there, which one that interrupts the calls would join.
+
 Mistral's own check, in its API and in vLLM, demands less and something else: a result is followed by an answer, so no
 turn of the user stands right behind one (mistral-common before 1.11.1). If a history kept that and a view of it does
 not, such a turn joins the one before the calls, too, wherever no answer without calls stands between them.
@@ -65,15 +68,15 @@ class Joining(Protocol[T]):
         """Return two turns of one role as one message; None if the format cannot."""
         ...
 
-    def divide(self, message: T, turn: T, /) -> tuple[T, T | None] | None:
+    def divide(self, message: T, /) -> tuple[T, T | None] | None:
         """Return an answer whose calls are all Wane's own as two: the calls, and what it says; None for another.
 
         What it says is None if that is nothing, and the answer itself if the format cannot divide it.
-
-        Args:
-            message: the answer.
-            turn: the turn that it is to be ahead of; no answer is divided for one that no person said, as an index.
         """
+        ...
+
+    def is_index(self, message: T, /) -> bool:
+        """Whether a message in the user's place is an index of evicted content (R20)."""
         ...
 
 
@@ -118,6 +121,7 @@ class NeighbourJoiner(Generic[T]):
         self._absorbed: tuple[int, T, T] | None = None
         # The latest empty answer of the user's latest turn, and where it would stand.
         self._left_out: tuple[int, T] | None = None
+        self._index: int | None = None  # where an index stands that may still join the user's latest turn
 
     def leave_out(self, message: T) -> None:
         """Take in an empty answer, which is left out unless it alone parts two turns with calls between them."""
@@ -126,10 +130,14 @@ class NeighbourJoiner(Generic[T]):
     def add(self, message: T) -> int:
         """Take in the next message; return the position of the first message that is new or has changed."""
         joined, turns = self.joined, self._turns
-        first = len(joined)
         speaker = self._format.speaker(message)
+        if speaker == "user" and self.order and self._format.is_index(message):
+            return self._add_index(message)
+        first = self._lift_index() if speaker in ("assistant", CALLING) else len(joined)
+        if speaker == "user":
+            self._index = None
         position = None
-        parted = self.part_turns(message) if speaker == "user" and self.would_cross() else None
+        parted = self.part_turns() if speaker == "user" and self.would_cross() else None
         if parted is not None:
             first = parted
         elif speaker == "user" and self._follows_results():
@@ -143,11 +151,11 @@ class NeighbourJoiner(Generic[T]):
                 position = len(joined) - 1
         if speaker in ("user", "assistant"):
             self._left_out = None
+            self._absorbed = None
         merged = None if position is None else self._format.merge(joined[position], message)
         if position is None or merged is None:
             if speaker in ("user", "assistant"):
                 turns.append((len(joined), str(speaker)))
-                self._absorbed = None
             joined.append(message)
             self._before = speaker
             return min(first, len(joined) - 1)
@@ -156,6 +164,49 @@ class NeighbourJoiner(Generic[T]):
             self._before = speaker
             turns.pop()
         joined[position] = merged
+        return min(first, position)
+
+    def _add_index(self, message: T) -> int:
+        """Take in an index: it joins the user's latest turn, or waits behind an answer for what follows."""
+        joined, turns = self.joined, self._turns
+        if turns and turns[-1][1] == "assistant" and self._before not in (CALLING, RESULTS):
+            self._index = len(joined)
+        else:
+            position = self._join_latest_turn(message)
+            if position is not None:
+                return position
+        turns.append((len(joined), "user"))
+        joined.append(message)
+        self._before = "user"
+        return len(joined) - 1
+
+    def _lift_index(self) -> int:
+        """Let an index that stands ahead of the model's next message join the user's latest turn.
+
+        Returns:
+            The position of the first message that has changed, or that of the next one.
+        """
+        joined, at = self.joined, self._index
+        self._index = None
+        if at is None:
+            return len(joined)
+        standing = self._turns.pop()
+        position = self._join_latest_turn(joined[at])
+        if position is None:
+            self._turns.append(standing)
+            return len(joined)
+        del joined[at]
+        if self._left_out is not None and self._left_out[0] > at:
+            self._left_out = self._left_out[0] - 1, self._left_out[1]
+        return position
+
+    def _join_latest_turn(self, message: T) -> int | None:
+        """Join a message with the user's latest turn; return where that stands, or None if there is none."""
+        position = next((place for place, speaker in reversed(self._turns) if speaker == "user"), None)
+        merged = None if position is None else self._format.merge(self.joined[position], message)
+        if position is None or merged is None:
+            return None
+        self.joined[position] = merged
         return position
 
     def _follows_results(self) -> bool:
@@ -167,7 +218,7 @@ class NeighbourJoiner(Generic[T]):
         crosses = bool(self._turns) and self._turns[-1][1] == "user" and self._turns[-1][0] + 1 < len(self.joined)
         return self._follows_results() or (Order.ALTERNATING in self.order and crosses)
 
-    def part_turns(self, turn: T) -> int | None:
+    def part_turns(self) -> int | None:
         """Let an answer part the user's latest turn and the next one.
 
         It is one that has joined the calls behind it, or what came with a call of Wane's own, or an empty one.
@@ -181,7 +232,7 @@ class NeighbourJoiner(Generic[T]):
             joined[first : first + 1] = apart
             turns.append((first, "assistant"))
             return first
-        own = self.divide_own(turn)
+        own = self.divide_own()
         if own is not None:
             return own
         # Only right behind results does an empty answer keep a turn from standing there.
@@ -192,7 +243,7 @@ class NeighbourJoiner(Generic[T]):
         turns.append((first, "assistant"))
         return first
 
-    def divide_own(self, turn: T) -> int | None:
+    def divide_own(self) -> int | None:
         """Divide the latest answer that says something beside own calls, with no others behind it.
 
         Returns:
@@ -202,7 +253,7 @@ class NeighbourJoiner(Generic[T]):
         for position in range(len(joined) - 1, -1, -1):
             message = joined[position]
             speaker = self._format.speaker(message)
-            divided = self._format.divide(message, turn) if speaker == CALLING else None
+            divided = self._format.divide(message) if speaker == CALLING else None
             if divided is None and speaker != RESULTS:
                 return None
             calls, words = divided or (message, None)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
-from wane.strategies.evicted import CLOSING, OPENING
+from wane.formats.notices import INDEX_CLOSING, INDEX_OPENING
 from wane.testing import Part, Request
 
 _TASK: Final = re.compile(r"^Task (\d+)\.", re.MULTILINE)
@@ -119,7 +119,7 @@ def asks_for_summary(request: Request) -> bool:
 
 def is_note(part: Part) -> bool:
     """Whether a part is a note for one request, such as the git status: it is in no history and no part of the view."""
-    if part.text.startswith(OPENING):
+    if part.text.startswith(INDEX_OPENING):
         return False  # an index stays in the view until the next pass
     return part.kind is Kind.NOTICE or (part.kind is Kind.USER and part.text.startswith(_NOTE))
 
@@ -128,7 +128,7 @@ def words_of(part: Part) -> str:
     """Return what the user said in a part; "" for nothing. An index may stand ahead of it in one text."""
     if part.kind is not Kind.USER or is_note(part):
         return ""
-    return part.text.partition(CLOSING)[2].strip() if part.text.startswith(OPENING) else part.text
+    return part.text.partition(INDEX_CLOSING)[2].strip() if part.text.startswith(INDEX_OPENING) else part.text
 
 
 def view_tokens(request: Request) -> int:

@@ -17,16 +17,11 @@ from typing import Final, NamedTuple
 from wane.core import DELIMITER, Added, Counter, Episode, Kind, Mark, chars
 from wane.core.items import ASSISTANT
 from wane.formats.message_format import Part
+from wane.formats.notices import INDEX_CLOSING, INDEX_OPENING
 from wane.identifiers import candidates, is_identifier, spoken
 from wane.strategies.host import without_tags
 from wane.tools.calls import command_of, judge_call
 from wane.tools.judgement import Activity
-
-OPENING: Final = "<system-reminder>\nThis has left your context window"
-"""How an index begins."""
-
-CLOSING: Final = "\n</system-reminder>"
-"""How it ends."""
 
 _RECALLED: Final = "; `recall` brings it back, by an episode's name (in brackets here) or by a search"
 
@@ -287,7 +282,7 @@ class Evicted:
             for heading, separator in _HEADINGS.items()
             if heading in by_heading
         )
-        return f"{OPENING}{_RECALLED if self._recall else ''}.{body}{CLOSING}"
+        return f"{INDEX_OPENING}{_RECALLED if self._recall else ''}.{body}{INDEX_CLOSING}"
 
     def _topic(self, about: tuple[str, str]) -> _Topic:
         """The topic of a heading and a text; a new one is made."""

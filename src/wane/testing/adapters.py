@@ -31,7 +31,7 @@ from unittest import SkipTest
 from wane.conversation.events import OverheadChanged
 from wane.core import DELIMITER, RECALL, Kind, Policy
 from wane.formats.message_format import Part
-from wane.strategies.evicted import CLOSING, OPENING
+from wane.formats.notices import INDEX_CLOSING, INDEX_OPENING
 from wane.testing.rules import DEEPSEEK, DEEPSEEK_V4, MISTRAL, TEMPLATE, Rule, served_pairs_stay
 from wane.testing.script import Call, Reply, Script, ServedCall, ServedTool
 from wane.testing.sent_request import Request
@@ -731,7 +731,7 @@ def conversation_of(request: Request) -> list[tuple[Kind, str | None, str]]:
     compared = list[tuple[Kind, str | None, str]]()
     for part in request.parts:
         is_empty = not part.text and part.kind in (Kind.TEXT, Kind.REASONING)
-        if part.kind is Kind.SYSTEM or part.text.startswith((NOTE, OPENING)) or is_empty:
+        if part.kind is Kind.SYSTEM or part.text.startswith((NOTE, INDEX_OPENING)) or is_empty:
             continue
         if part.kind is Kind.USER:
             compared += [(part.kind, part.call_id, turn) for turn in _turns_in(part.text)]
@@ -748,5 +748,5 @@ def _strip_reminder(text: str) -> str:
 
 def _strip_index(text: str) -> str:
     """Return a text without an index of evicted content (R20), which may be joined with a turn of the user."""
-    before, index, after = text.partition(OPENING)
-    return before.rstrip() + after.partition(CLOSING)[2] if index else text
+    before, index, after = text.partition(INDEX_OPENING)
+    return before.rstrip() + after.partition(INDEX_CLOSING)[2] if index else text

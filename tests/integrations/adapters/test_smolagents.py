@@ -23,14 +23,14 @@ from tests.integrations.adapters.support import needs, part_texts
 from wane.core import OWN_TOOLS, Kind
 from wane.core.errors import ConfigError, FormatError
 from wane.formats.message_format import Part
+from wane.formats.notices import INDEX_OPENING
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.smolagents import ContextLifecycle, SmolagentsFormat, messages_of
-from wane.strategies.evicted import OPENING
 from wane.testing import Call, Reply, Request, Script, ScriptedServer, adapters, sent_request
 
 FORMAT = SmolagentsFormat()
 CALLS, OBSERVED, TASK = "Calling tools:", "Observation:", "New task:"
-ADDED = (adapters.NOTE, OPENING.splitlines()[0])
+ADDED = (adapters.NOTE, INDEX_OPENING.splitlines()[0])
 
 
 @tool

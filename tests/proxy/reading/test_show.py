@@ -17,10 +17,10 @@ from tests.proxy.world import CLIENTS, AnthropicClient, Client, RemindedClient, 
 from wane import Kind, chars
 from wane.cli.sessions.show import LoadedSession, load_session
 from wane.formats import Part, get_format
+from wane.formats.notices import INDEX_OPENING
 from wane.journal import MessageRecord
 from wane.prices import Prices
 from wane.strategies.clear_tools import PLACEHOLDER
-from wane.strategies.evicted import OPENING
 from wane.testing import Reply, Request, Usage
 
 each_strategy_and_client = pytest.mark.parametrize(
@@ -82,8 +82,10 @@ def test_its_view_is_what_the_proxy_sent(make: type[Client], strategy: str, keep
     sent = [part for part in kept.view if part.kind is not Kind.SYSTEM]
     told = [part for part in told_view(session) if part.kind is not Kind.SYSTEM]
     index = session.rebuilt.window.index
-    assert [part.text for part in sent if part.text.startswith(OPENING)] == ([] if index is None else [index.text])
-    sent = [part for part in sent if not part.text.startswith(OPENING)]
+    assert [part.text for part in sent if part.text.startswith(INDEX_OPENING)] == (
+        [] if index is None else [index.text]
+    )
+    sent = [part for part in sent if not part.text.startswith(INDEX_OPENING)]
     if make.wire.name == "gemini":
         # What a call needs, its name if it has no id, and the order of results depend on what is left of its content.
         sent, told = (sorted(map(_plain, parts), key=repr) for parts in (sent, told))

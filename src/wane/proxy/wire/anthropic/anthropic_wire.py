@@ -293,9 +293,12 @@ class _PlacedMessages:
             return None
         return first[0]._replace(message=message, sent=False), message
 
-    def divide(self, pair: _Placed, turn: _Placed) -> tuple[_Placed, _Placed | None] | None:
+    def is_index(self, pair: _Placed) -> bool:
+        return _FORMAT.is_index(pair[1])
+
+    def divide(self, pair: _Placed) -> tuple[_Placed, _Placed | None] | None:
         # The client has an answer of thinking alone there, so its server takes one.
-        divided = _FORMAT.divide(pair[1], turn[1], thoughts=True)
+        divided = _FORMAT.divide(pair[1], thoughts=True)
         if divided is None:
             return None
         calls, words = divided

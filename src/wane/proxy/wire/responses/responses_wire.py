@@ -50,10 +50,8 @@ _ITEM_OF_TOOLS: Final = "additional_tools"
 class _LoneReasoningFormat(OpenAIResponsesFormat):
     """The format of a client that shows that its server takes reasoning alone."""
 
-    def divide(
-        self, message: Message, turn: Message, *, thoughts: bool = True
-    ) -> tuple[Message, Message | None] | None:
-        return super().divide(message, turn, thoughts=thoughts)
+    def divide(self, message: Message, *, thoughts: bool = True) -> tuple[Message, Message | None] | None:
+        return super().divide(message, thoughts=thoughts)
 
 
 class OpenAIResponsesWire(OpenAIWire):
