@@ -350,6 +350,37 @@ def test_in_messages_a_turn_behind_an_empty_answer_stays_in_place() -> None:
     assert [message["content"] for message in sent[-2:]] == [[result], "Question 3."]
 
 
+QUEUED = (
+    "<system-reminder>\nThe user sent the following message:\nUser turn 99.\n\n"
+    "Please address this message and continue with your tasks.\n</system-reminder>"
+)
+
+
+@pytest.mark.parametrize("strategy", [*STRATEGIES, *SUMMARISING])
+def test_words_inside_a_result_are_a_persons_and_no_turn(strategy: str) -> None:
+    """Claude Code puts a prompt that was queued into the last result; a tool's output may end so, too (R21)."""
+    conversation = Conversation("anthropic", budget=exact_budget(900), strategy=strategy, annotate="infer")
+    for turn in range(9):
+        conversation.append({"role": "user", "content": f"Question {turn}."})
+        for step in range(2):
+            request = conversation.request()
+            while request.for_summary:
+                request = conversation.summarised("They looked.")
+            assert refusal(TEMPLATE, request.messages, "anthropic") is None
+            blocks = [block for sent in request.messages for block in sent["content"] if isinstance(block, dict)]
+            called = [block["id"] for block in blocks if block["type"] == "tool_use"]
+            assert called == [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+            if strategy not in FORGETFUL:
+                queued = turn > 2 or (turn, step) == (2, 1)
+                assert ("User turn 99." in json.dumps(blocks)) == queued
+            names = [f"c{turn}-{step}-{place}" for place in "ab"]
+            uses = [{"type": "tool_use", "id": name, "name": "read", "input": {}} for name in names]
+            for call in conversation.append({"role": "assistant", "content": uses}):
+                conversation.append(call.result("x" * 200 + (QUEUED if (turn, step) == (2, 0) else "")))
+        conversation.append({"role": "assistant", "content": "Done."})
+    assert conversation.evicted > 0
+
+
 def test_it_never_does_for_a_server_that_demands_nothing_either() -> None:
     history = [
         user_message("Question 1."),

@@ -20,10 +20,10 @@ from wane.formats.notices import (
     MarkForm,
     NoticeMark,
     has_notice_behind,
+    has_prompt,
     is_notice,
     is_persons,
     stated_in,
-    without_prompts,
 )
 from wane.formats.openai import NON_TEXT_TOKENS
 
@@ -208,21 +208,16 @@ def test_what_a_person_types_is_theirs(text: str) -> None:
 @given(st.text(max_size=200), st.booleans())
 def test_any_text_is_judged_and_none_is_changed(text: str, system: bool) -> None:
     assert is_notice(text, system=system) in (True, False)
-    rest, prompts = without_prompts(text)
-    assert (rest, prompts) == (text, "")
+    assert not has_prompt(text)
 
 
-def test_prompts_at_the_end_of_a_result_are_parted_from_it() -> None:
+def test_prompts_at_the_end_of_a_result_make_it_a_persons() -> None:
     prompt = f"<system-reminder>\n{QUEUED}\n</system-reminder>"
-    other = prompt.replace("look", "and look")
-    assert without_prompts(f"found\n\n{prompt}\n\n{REMINDER}") == (f"found\n\n{REMINDER}", prompt)
-    assert without_prompts(f"found\n\n{REMINDER}\n\n{prompt}\n\n{other}\n") == (
-        f"found\n\n{REMINDER}",
-        f"{prompt}\n\n{other}",
-    )
+    assert has_prompt(f"found\n\n{prompt}\n\n{REMINDER}")
+    assert has_prompt(f"found\n\n{REMINDER}\n\n{prompt}\n")
     # A file that speaks of prompts holds none.
     for result in (f"found\n\n{REMINDER}", f"{prompt}\n\nis what it looks like", f"1: {QUEUED}"):
-        assert without_prompts(result) == (result, "")
+        assert not has_prompt(result)
 
 
 # Formats

@@ -16,10 +16,9 @@ What each block becomes:
 | anything else | user, one item per block |
 
 String content counts as one text block. A system message is one item, system or notice; an empty user turn is one user
-item. A result may hold a prompt that was queued while the agent was busy: it gives a user item and the result without
-the prompt, and the result stays as long as the prompt does. System items are never evicted (R13): a compaction stands
-for all that came before it, and the model needs the descriptions of its tools. The top-level `system` of a request is
-not a message.
+item. A result that holds a prompt that was queued while the agent was busy is a person's (R21). System items are never
+evicted (R13): a compaction stands for all that came before it, and the model needs the descriptions of its tools. The
+top-level `system` of a request is not a message.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ from wane.formats.fields import (
 from wane.formats.message_format import Located, Part, PlainFormat, turn_part
 from wane.formats.notices import (
     has_notice_behind,
+    has_prompt,
     introduces_media,
     is_notice,
     is_persons,
     withdrawn_in,
-    without_prompts,
 )
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import CALLING, RESULTS, must_mend
@@ -200,15 +199,10 @@ class AnthropicFormat(PlainFormat):
         return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call_id, "content": output}]}
 
     def clear_result(self, message: Message, position: int, text: str) -> Message:
-        """Return a message with one result's content replaced by a text.
-
-        Results of Anthropic's own tools stay, and so does a result that holds a person's words.
-        """
+        """Return a message with one result's content replaced by a text; results of Anthropic's own tools stay."""
         content, located = message.get("content"), self.locate_parts(message)
         location = located[position][0]
         if not isinstance(content, list) or location < 0 or content[location].get("type") != "tool_result":
-            return message
-        if sum(at == location for at, _ in located) > 1:
             return message
         result, inner = {**content[location], "content": text}, content[location].get("content")
         marks = [block["cache_control"] for block in objects_in(inner) if block.get("cache_control")]
@@ -335,7 +329,7 @@ def _user_parts(blocks: Sequence[Block]) -> list[Located[int]]:
         if block.get("type") == "tool_result":
             result = _result(block)
             expected += has_notice_behind(result.text)
-            located += ((location, part) for part in _part_result(result))
+            located.append((location, replace(result, person=True) if has_prompt(result.text) else result))
             continue
         if block.get("type") == "tool_removal":
             located.append((location, Part(Kind.USER, compact(block), withdraws=_names_removed(block))))
@@ -355,12 +349,6 @@ def _names_removed(block: Block) -> tuple[str, ...]:
     tool = block.get("tool")
     name = tool.get("name") or tool.get("tool_name") if isinstance(tool, Mapping) else None
     return (name,) if isinstance(name, str) else ()
-
-
-def _part_result(result: Part) -> list[Part]:
-    """A result, after an item for a person's words at its end: they are part of the result, so it stays with them."""
-    output, prompts = without_prompts(result.text)
-    return [Part(Kind.USER, prompts, needs=(1,)), replace(result, text=output)] if prompts else [result]
 
 
 def _assistant_part(block: Block) -> Part | None:

@@ -635,18 +635,14 @@ def is_persons(text: str) -> bool:
     return _PERSONS.match(text.lstrip()) is not None
 
 
-def without_prompts(result: str) -> tuple[str, str]:
-    """Split a tool's result from prompts that a person sent while the agent was busy, which may stand at its end.
+def has_prompt(result: str) -> bool:
+    """Whether a prompt that a person sent while the agent was busy stands at the end of a tool's result.
 
     For models that take no system messages, Claude Code appends its reminders, and such prompts, to a result.
-
-    Returns:
-        The result without the prompts, and the prompts, which are usually empty.
     """
-    output, others, prompts = result.rstrip(), list[str](), list[str]()
+    output = result.rstrip()
     while output.endswith(_CLOSING) and (start := output.rfind(_OPENING)) >= 0:
-        (prompts if is_persons(output[start:]) else others).append(output[start:])
+        if is_persons(output[start:]):
+            return True
         output = output[:start].rstrip()
-    if not prompts:
-        return result, ""
-    return "\n\n".join([output, *reversed(others)]), "\n\n".join(reversed(prompts))
+    return False
