@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wane import Kind
 from wane.formats import get_format
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.breakpoints import blocks_of, breakpoint_of, has_breakpoint
@@ -227,6 +228,24 @@ def test_answers_of_which_servers_count_one_are_one_turn(
     beside = [history[0], form.turn("A summary."), *history[1:]]
     for messages in (history, form.join_roles(beside, outline.order)):
         assert refusal(api, [message for message in messages if form.is_sent(message)], *TEMPLATE) is None
+
+
+@pytest.mark.parametrize(("name", "api"), FORMATS)
+def test_calls_of_wanes_own_alone_are_no_turn(name: str, api: str) -> None:
+    """The proxy's client never has them: behind their result a turn of the user is one of two in a row."""
+    form = get_format(name)
+    own, result = call_of(name, "delimiter", "c1")
+    key = "items" if name == "openai_responses" else "content"
+    alone = {**own, key: None if name == "openai" else own[key][1:]}
+    work = [*call_of(name, "read", "c2"), answer_of(name, "Done."), form.turn("Hu")]
+    history = [form.turn("Hi"), alone, result, form.turn("Ho"), *work]
+    outline = Outline(format=form)
+    items = [item for message in history for item, _ in outline.number(form.parts(message))]
+    assert outline.order is Order.ANSWERED
+    assert refusal(api, form.join_roles(history, outline.order), *MISTRAL) is None
+    # So the call stays behind no answer that a pass takes.
+    done = next(item for item in items if item.needed_by)
+    assert done.kind is Kind.TEXT
 
 
 def test_reasoning_alone_is_divided_from_an_own_call_for_those_whose_server_takes_it() -> None:

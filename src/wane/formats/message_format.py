@@ -22,7 +22,7 @@ from wane.core.errors import ConfigError
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES
 from wane.core.light import light_dataclass
 from wane.formats.fields import check_each, expect_list
-from wane.formats.notices import is_index, is_notice, stated_in, withdrawn_in
+from wane.formats.notices import INDEX_CLOSING, INDEX_OPENING, is_notice, stated_in, withdrawn_in
 from wane.formats.persons import is_persons_result
 from wane.formats.roles import CALLING, RESULTS, NeighbourJoiner, Order
 
@@ -426,8 +426,9 @@ class NativeFormat(Format[MessageT]):
 
     def is_index(self, message: MessageT) -> bool:
         """Whether a message is an index of evicted content (R20)."""
-        parts = self.parts(message)
-        return len(parts) == 1 and is_index(parts[0].text)
+        text = "".join(part.text for part in self.parts(message))
+        # A turn of the user may have joined it.
+        return text.startswith(INDEX_OPENING) and text.partition(INDEX_CLOSING)[2] == ""
 
     def divide(self, message: MessageT, *, thoughts: bool = False) -> tuple[MessageT, MessageT | None] | None:
         """Return an answer with own calls alone as two; see `Joining`.
@@ -643,6 +644,7 @@ class TurnReader(OrderReader):
         self._open_thoughts: list[int] = []  # of these, what no other item has followed yet
         self._alone: list[int] = []  # the latest answer, if it is reasoning alone
         self._own = OwnWords()
+        self._own_calls: set[str | None] = set()  # the ids of the latest calls of Wane's own that came alone
 
     def read(self, speaker: str | None) -> None:
         """Take in whose turn the next message is; an answer that goes on in this one was no turn."""
@@ -674,7 +676,13 @@ class TurnReader(OrderReader):
         elif own_words and self._before in (CALLING, RESULTS):
             self.part()
         # A piece of an answer, which ends none, and what cannot be sent leave the turn as it is.
-        if speaker is not None or any(item.kind is not Kind.REASONING for item in items):
+        counts = speaker is not None or any(item.kind is not Kind.REASONING for item in items)
+        # Nor does a message that is nothing but calls of Wane's own, or their results: without Wane there is none.
+        if items and all(item.tool in OWN_TOOLS for item in items):
+            counts, self._own_calls = False, {item.call_id for item in items}
+        elif items and all(item.kind is Kind.RESULT and item.call_id in self._own_calls for item in items):
+            counts = False
+        if counts:
             self.read(speaker)
         if self._joins:
             self._couple_thoughts(items, first)

@@ -552,11 +552,6 @@ INDEX_CLOSING: Final = f"\n{_CLOSING}"
 """How it ends."""
 
 
-def is_index(text: str) -> bool:
-    """Whether a text is Wane's index of evicted content, and nothing else."""
-    return text.startswith(INDEX_OPENING) and text.find(INDEX_CLOSING) == len(text) - len(INDEX_CLOSING)
-
-
 @cache
 def compiled_marks(*, system: bool) -> _CompiledMarks:
     """Return the marks that count in a system's or a person's place; most commands need at most the latter."""

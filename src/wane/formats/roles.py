@@ -121,7 +121,6 @@ class NeighbourJoiner(Generic[T]):
         self._absorbed: tuple[int, T, T] | None = None
         # The latest empty answer of the user's latest turn, and where it would stand.
         self._left_out: tuple[int, T] | None = None
-        self._index: int | None = None  # where an index stands that may still join the user's latest turn
 
     def leave_out(self, message: T) -> None:
         """Take in an empty answer, which is left out unless it alone parts two turns with calls between them."""
@@ -131,11 +130,12 @@ class NeighbourJoiner(Generic[T]):
         """Take in the next message; return the position of the first message that is new or has changed."""
         joined, turns = self.joined, self._turns
         speaker = self._format.speaker(message)
-        if speaker == "user" and self.order and self._format.is_index(message):
-            return self._add_index(message)
-        first = self._lift_index() if speaker in ("assistant", CALLING) else len(joined)
-        if speaker == "user":
-            self._index = None
+        behind = speaker == "user" and (self._before in (CALLING, RESULTS) or self.would_cross())
+        if behind and self.order and self._format.is_index(message):
+            position = self._join_latest_turn(message)
+            if position is not None:
+                return position
+        first = self._lift_index() if speaker == CALLING and len(turns) > 1 else len(joined)
         position = None
         parted = self.part_turns() if speaker == "user" and self.would_cross() else None
         if parted is not None:
@@ -166,38 +166,25 @@ class NeighbourJoiner(Generic[T]):
         joined[position] = merged
         return min(first, position)
 
-    def _add_index(self, message: T) -> int:
-        """Take in an index: it joins the user's latest turn, or waits behind an answer for what follows."""
-        joined, turns = self.joined, self._turns
-        if turns and turns[-1][1] == "assistant" and self._before not in (CALLING, RESULTS):
-            self._index = len(joined)
-        else:
-            position = self._join_latest_turn(message)
-            if position is not None:
-                return position
-        turns.append((len(joined), "user"))
-        joined.append(message)
-        self._before = "user"
-        return len(joined) - 1
-
     def _lift_index(self) -> int:
-        """Let an index that stands ahead of the model's next message join the user's latest turn.
+        """Let an index that stands between an early answer and calls join the user's turn ahead of both.
 
         Returns:
             The position of the first message that has changed, or that of the next one.
         """
-        joined, at = self.joined, self._index
-        self._index = None
-        if at is None:
+        joined, turns = self.joined, self._turns
+        at = len(joined) - 1
+        stands = self.order and turns[-1] == (at, "user") and turns[-2][1] == "assistant"
+        if not stands or not self._format.is_index(joined[at]):
             return len(joined)
-        standing = self._turns.pop()
+        standing = turns.pop()
         position = self._join_latest_turn(joined[at])
         if position is None:
-            self._turns.append(standing)
+            turns.append(standing)
             return len(joined)
         del joined[at]
-        if self._left_out is not None and self._left_out[0] > at:
-            self._left_out = self._left_out[0] - 1, self._left_out[1]
+        if self._left_out is not None:
+            self._left_out = min(at, self._left_out[0]), self._left_out[1]
         return position
 
     def _join_latest_turn(self, message: T) -> int | None:

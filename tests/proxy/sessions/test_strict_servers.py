@@ -6,7 +6,9 @@ the client itself holds is checked ahead of each request.
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -115,6 +117,43 @@ async def test_what_a_server_accepts_of_a_client_it_accepts_of_the_proxy(
             calls = client.take(done.answer, answer)
     await index.close()
     assert evicted > 0
+
+
+@pytest.mark.parametrize(("make", "strategy"), [(ChatClient, "cwl"), *then_full((ResponsesClient, "fold"))])
+async def test_a_mark_that_the_client_never_has_ends_no_order_of_roles(make: type[Client], strategy: str) -> None:
+    """The client has two turns in a row, which Mistral takes; later turns stay behind the calls ahead of them."""
+    client = make()
+
+    def answer(request: Request) -> Reply:
+        number = request.number
+        if number < 2:
+            mark = {"action": "start", "name": "look", "type": "expl"}
+            return Reply() if number else Reply(calls=(Call("delimiter", mark),))
+        tool = "edit" if number % 4 == 1 else "read"  # a person answers the former
+        return Reply(calls=(Call(tool, {"n": number}, id=f"c{number}"),)) if number % 4 else Reply("Done. " * 60)
+
+    upstream = StrictUpstream(client.provider, answer, server=SERVERS["mistral"])
+    index = SessionIndex(MemoryStore(), replace(SETTINGS, strategy=strategy, policy=Policy(), remind_at=None))
+    evicted = 0
+    for turn in range(14):
+        client.say(f"User turn {turn}. ")
+        calls = 1
+        while calls:
+            body = client.body()
+            done = await exchange(index, client, upstream)
+            order = {event: place for place, event in enumerate(events_in(body))}
+            for sent in done.bodies:
+                places = [order[event] for event in events_in(sent) if event in order]
+                assert places == sorted(places)
+            evicted = max(evicted, done.facts.evicted)
+            calls = client.take(done.answer, result)
+    assert evicted > 0
+
+
+def events_in(body: dict[str, Any]) -> list[str]:
+    """The calls and the turns of the user in a request, each once."""
+    said = json.dumps(body.get("messages") or body.get("input"))
+    return [*dict.fromkeys(re.findall(r"User turn \d+\.|\bc\d+\b", said))]
 
 
 SERVED: list[Any] = [
