@@ -240,3 +240,22 @@ def test_what_had_left_before_a_restore_is_an_eviction_of_its_journal(tmp_path: 
 
 def tokens_of(message: dict[str, Any]) -> int:
     return chars(message["content"])
+
+
+def test_whoever_follows_the_records_knows_whether_the_cache_has_expired() -> None:
+    """A pass that is due for that alone runs after a restart as it would have run before."""
+
+    def begin_cold() -> Conversation[Any]:
+        return Conversation(budget=exact_budget(1_000), annotate="infer", policy=Policy(low_water=0.3))
+
+    lived, revived = begin_cold(), begin_cold()
+    for turn in range(4):
+        lived.append(user(f"Question {turn}. "), at=turn * 10.0)
+        lived.request()
+        lived.append(answer_message("Well. " * 90), at=turn * 10.0 + 5)
+    lived.append(user("Question 4."), at=9_999.0)
+    follow_in(lived, revived)
+    evicted = lived.evicted
+    sent = lived.request().messages
+    assert lived.evicted > evicted
+    assert revived.request().messages == sent

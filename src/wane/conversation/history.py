@@ -76,6 +76,7 @@ from wane.formats.message_format import (
     writes,
 )
 from wane.journal.records import (
+    TIME_NOTE,
     TURN_NOTE,
     ChoiceRecord,
     ConfigRecord,
@@ -649,6 +650,8 @@ class MessageHistory(History, Generic[MessageT]):
                 self.observe_tokens(tokens, message)
         first = self.transcript.item_count
         items = self.take(prepared, at=at)
+        if at is not None:
+            self.log.append(NoteRecord(TIME_NOTE, {"at": at}))
         added = [item.added for item in items]
         events = self.events
         events.append(MessageTaken(message, first, tuple(item.item for item in items), tuple(added)))
@@ -691,6 +694,9 @@ class MessageHistory(History, Generic[MessageT]):
         if prepared is not None:
             self._keep_message(prepared, items, at)
             return items
+        if isinstance(record, NoteRecord) and record.topic == TIME_NOTE:
+            number, told = len(self.transcript.messages) - 1, float(record.data["at"])
+            self._note_time(number, told, answers=is_answer(self.transcript.parts(number)))
         if isinstance(record, ConfigRecord):
             if self.context.auto:
                 self.context = replace(self.context, budget=record.budget)
@@ -739,17 +745,17 @@ class MessageHistory(History, Generic[MessageT]):
     def _keep_message(self, prepared: Prepared[MessageT], items: list[Taken], at: float | None) -> None:
         """Keep a message that was taken in, with what it says about itself."""
         adapter, message = self.adapter, prepared.message
-        if at is not None:
-            self.times[len(self.transcript.messages)] = at
+        if at is None:
+            told = adapter.time(message)
+            if told is not None and prepared.answers:
+                self.answered_at = told
+            elif told is not None:
+                self.asked_at = told
         else:
-            at = adapter.time(message)
+            self._note_time(len(self.transcript.messages), at, answers=prepared.answers)
         if prepared.answers:
-            if at is not None:
-                self.answered_at = at
             self._cache_lifetime = adapter.cache_lifetime(message) or CACHE_LIFETIME
         else:
-            if at is not None:
-                self.asked_at = at
             fixed = adapter.fixed_text(message)
             if fixed is not None and fixed != self._fixed:
                 self._fixed = fixed
@@ -757,6 +763,14 @@ class MessageHistory(History, Generic[MessageT]):
         self.transcript.messages.append(message)
         self._parts += [item.part for item in items]
         self.shown = None
+
+    def _note_time(self, number: int, at: float, *, answers: bool) -> None:
+        """Note when a message came, as the host told."""
+        self.times[number] = at
+        if answers:
+            self.answered_at = at
+        else:
+            self.asked_at = at
 
     def renew(self, number: int, message: MessageT) -> None:
         """Replace a message by another object of the same content, unless only a part of it was taken in."""

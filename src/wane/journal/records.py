@@ -424,6 +424,9 @@ FORK_NOTE: Final = "fork"
 TURN_NOTE: Final = "turn"
 """Topic of a note on the model's turn where its latest message does not tell: whether it `ended` (a stop reason)."""
 
+TIME_NOTE: Final = "time"
+"""Topic of a note on when the message ahead of it came (`at`, in seconds), where the host told it."""
+
 FILE_NOTE: Final = "file"
 """Topic of a note on a change by the agent's file tools: the path, what the file held before, and a digest of the rest.
 
