@@ -7,6 +7,7 @@ follows a message through few files. When a measure falls, lower its ceiling her
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import sys
 from collections import Counter
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import wane
+from tests.proxy.server import support
 from tests.test_architecture import PACKAGE, part_of, sources, tree
 from wane import Conversation
 
@@ -79,6 +81,7 @@ FILES_ENTERED = {
     "a request is made": 15,
     "an answer with a call is appended": 24,
     "a step of Pydantic AI is taken": 25,
+    "a streamed request goes through the proxy": 52,
 }
 
 
@@ -214,6 +217,41 @@ def test_a_step_of_pydantic_ai_enters_few_files() -> None:
     entered = sorted(walks[2].files)
     assert entered
     assert len(entered) <= FILES_ENTERED["a step of Pydantic AI is taken"], entered
+
+
+async def test_a_streamed_request_enters_few_files() -> None:
+    """The third request of a session: it brings the result of a call, and its reply is text in twenty pieces."""
+    call = support.call_block("read", {"path": "a"})
+    text = [
+        support.text_start(),
+        *(support.text_delta(f"word {number} ") for number in range(20)),
+        support.block_stop(),
+    ]
+    replies = [[call, support.CALLED], [call, support.CALLED], [*text, support.STOP]]
+
+    async def answer(_: support.Asked, writer: asyncio.StreamWriter) -> None:
+        events = [support.START, *replies.pop(0)]
+        writer.write(support.stream_head() + b"".join(map(support.chunk, events)) + support.chunk(b""))
+
+    use = {"type": "tool_use", "id": "toolu_read_0_1", "name": "read", "input": {"path": "a"}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_read_0_1", "content": "x" * 200}
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Go."}]
+    walk = Walk()
+    before = sys.getprofile()
+    async with support.provider(answer) as up, support.proxy(up.url) as running:
+        for number in range(3):
+            if number == 2:
+                sys.setprofile(walk.note)
+            try:
+                got = await support.ask(running, support.body(messages=messages))
+            finally:
+                sys.setprofile(before)
+            assert got.whole
+            assert got.header("x-wane-view")
+            messages += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    entered = sorted(walk.files)
+    assert "proxy/server/exchange.py" in entered
+    assert len(entered) <= FILES_ENTERED["a streamed request goes through the proxy"], entered
 
 
 def test_the_measures_see_what_they_measure() -> None:
