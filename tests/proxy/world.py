@@ -18,8 +18,8 @@ import pytest
 from tests.marks import then_full, wide
 from tests.proxy.agents import RESULT
 from wane.proxy.server.exchange import Exchange
+from wane.proxy.sessions.memory import Facts
 from wane.proxy.sessions.sender import NOBODY, Sender
-from wane.proxy.sessions.session_figures import Facts
 from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.wire.anthropic.anthropic_wire import AnthropicWire
 from wane.proxy.wire.chat.chat_wire import OpenAIChatWire

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from wane.core.errors import MissingExtraError
 from wane.prices import TokenUsage
-from wane.proxy.sessions.session_figures import Facts
+from wane.proxy.sessions.memory import Facts
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider

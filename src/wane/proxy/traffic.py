@@ -21,7 +21,7 @@ from prometheus_client.samples import Sample
 from wane.conversation.engine import plausible
 from wane.prices import NO_USAGE
 from wane.proxy.sessions.caching import RewrittenPrefix
-from wane.proxy.sessions.session_figures import Facts
+from wane.proxy.sessions.memory import Facts
 from wane.proxy.wire.wire import Round
 
 if TYPE_CHECKING:

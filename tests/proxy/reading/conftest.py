@@ -18,7 +18,7 @@ from tests.proxy.world import Client, Done, Model, Upstream, begin, work
 from wane.conversation import ContextSettings
 from wane.formats.message_format import Part
 from wane.journal import SessionStore
-from wane.proxy.sessions.session_figures import Facts
+from wane.proxy.sessions.memory import Facts
 from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.wire.wire import Body

@@ -31,9 +31,8 @@ from tests.proxy.server.support import (
 )
 from tests.proxy.store.servers import free_port
 from wane.proxy.server.running import Running
-from wane.proxy.sessions.finder import SessionFinder
 from wane.proxy.sessions.memory import CachedSession
-from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.sessions.session_index import SessionFinder, SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.wire.wire import Wire
 

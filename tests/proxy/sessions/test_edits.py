@@ -27,7 +27,7 @@ from tests.proxy.world import (
 from wane import Kind
 from wane.proxy import jsons
 from wane.proxy.sessions.client_messages import GivenReply, shape_of
-from wane.proxy.sessions.full_history import UnseenRounds
+from wane.proxy.sessions.managed_session import UnseenRounds
 from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store.stores import MemoryStore
 from wane.proxy.wire.wire import AnsweredRound

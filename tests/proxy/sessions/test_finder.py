@@ -8,9 +8,8 @@ from contextlib import AsyncExitStack
 from tests.proxy.sessions.test_index import SMALL
 from tests.proxy.world import AnthropicClient, Upstream, exchange
 from wane.proxy.sessions.client_messages import Arrival, root_of_request
-from wane.proxy.sessions.finder import Continue, Decision, Fork, Fresh, IncomingRequest, Retake
 from wane.proxy.sessions.sender import NOBODY
-from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.sessions.session_index import Continue, Decision, Fork, Fresh, IncomingRequest, Retake, SessionIndex
 from wane.proxy.store.stores import MemoryStore
 from wane.testing import Reply
 

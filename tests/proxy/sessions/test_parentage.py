@@ -16,8 +16,8 @@ from wane import Kind
 from wane.conversation import ContextSettings
 from wane.journal import SessionStore
 from wane.journal.records import UNKNOWN_PARENT
+from wane.proxy.sessions.memory import SessionStatus
 from wane.proxy.sessions.sender import AGENTS, NOBODY, Parentage, Sender, handed_over, prompts_of
-from wane.proxy.sessions.session_figures import SessionStatus
 from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.store.stores import MemoryStore, StoreError

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from wane.account import Account
 from wane.prices import TokenUsage
 from wane.proxy.server.status import status_app
-from wane.proxy.sessions.session_figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
+from wane.proxy.sessions.memory import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
 from wane.proxy.store.stores import MemoryStore

@@ -19,7 +19,7 @@ from wane.core import Room
 from wane.pages import KIT, LOOK
 from wane.prices import TokenUsage
 from wane.proxy.server.status import MOST_SESSIONS, PAGE, POLICY
-from wane.proxy.sessions.session_figures import SessionStatus
+from wane.proxy.sessions.memory import SessionStatus
 from wane.proxy.traffic import APIS, Traffic
 from wane.proxy.wire.wire import Round
 from wane.savings import Money

@@ -27,7 +27,7 @@ from wane.core.errors import WaneError
 from wane.prices import assumed_prices
 from wane.proxy.agents.coding_agent import Agent, AgentCommand, around_proxies
 from wane.proxy.agents.known import AGENTS, agent_of
-from wane.proxy.sessions.session_figures import SessionStatus
+from wane.proxy.sessions.memory import SessionStatus
 from wane.proxy.settings import Address
 from wane.proxy.store import DISK
 from wane.proxy.store.database import scheme_of

@@ -179,7 +179,8 @@ class Upstream:
 
     Attributes:
         url: the provider's base URL.
-        host: the value of `Host`.
+        netloc: its host and port.
+        host: the same as the value of `Host`.
         origin: its URL without a path.
         stopped: whether the proxy was stopped; cancelled requests are then refused.
     """
@@ -189,7 +190,8 @@ class Upstream:
         self.stopped = False
         self.origin = url.origin
         self._url = httpcore2.URL(self.origin)
-        self.host = url.netloc.encode()
+        self.netloc = url.netloc
+        self.host = self.netloc.encode()
         self._prefix = url.prefix.encode()
         version = self._prefix[self._prefix.rfind(b"/") :]
         self._version = version + b"/" if version[:2] == b"/v" and version[2:].isdigit() else None

@@ -84,13 +84,10 @@ from wane.proxy.sessions.client_messages import (
     root_of_request,
     sent_messages,
 )
-from wane.proxy.sessions.finder import Continue, IncomingRequest
-from wane.proxy.sessions.full_history import FullHistory
-from wane.proxy.sessions.managed_session import RequestView, Session
-from wane.proxy.sessions.memory import CachedSession
+from wane.proxy.sessions.managed_session import FullHistory, RequestView, Session
+from wane.proxy.sessions.memory import CachedSession, Facts
 from wane.proxy.sessions.sender import NOBODY, Sender, prompts_of, sender_of
-from wane.proxy.sessions.session_figures import Facts, ViewStatus
-from wane.proxy.sessions.session_index import SessionIndex
+from wane.proxy.sessions.session_index import Continue, IncomingRequest, SessionIndex
 from wane.proxy.spending.allowances import Allowance, ReplyReader, paying
 from wane.proxy.store.stores import SessionChangedError, StoreError, finish_work, in_thread_if
 from wane.proxy.wire.wire import (
@@ -362,51 +359,12 @@ class Exchange:
                 break
             cached.title = better_title(cached.title, title_of(arrival.message)) or ""
         self.cached = cached
-        self.facts = self._note_facts()
+        self.facts = cached.note_view(self.view, self._model, self._owner)
         if self.view.changed:
             cached.caching.passes += 1
         self._number = len(session.entries)
         self._place_view()
         cached.exchanges.add(self)
-
-    def _note_facts(self) -> Facts:
-        """Note the figures of the view, and log a warning when the budget begins to be too small for the work."""
-        cached, view = self.cached, self.view
-        session, before = cached.session, cached.facts
-        engine, report = session.engine, view.report
-        shortfall = session.shortfall(report)
-        cached.facts = facts = Facts(
-            session=cached.id,
-            api=session.wire.name,
-            model=self._model,
-            view=engine.tokens,
-            budget=session.budget,
-            owner=self._owner,
-            parent=cached.parent,
-            history=engine.tokens + view.evicted,
-            evicted=view.evicted,
-            evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
-            used=session.used,
-            satisfied=not shortfall,
-            room=session.room(self._model),
-            thrashing=engine.thrashing,
-            note=cached.warning or cached.remark or shortfall,
-            chosen=session.chosen,
-        )
-        cached.remark = ""
-        cached.views.append(ViewStatus(cached.last, facts.view, facts.evicted_now, facts.history))
-        if before is None and session.chosen is not None:
-            _LOGGER.info("session %s: %s", cached.id, session.chosen)
-        thrashes = facts.thrashing is not None and (before is None or before.thrashing is None)
-        tightens = facts.tight and (before is None or not before.tight)
-        widens = facts.widened and (before is None or not before.widened)
-        if thrashes or tightens:
-            _LOGGER.warning("session %s: %s", cached.id, facts.advice)
-        elif shortfall and (before is None or before.satisfied):
-            _LOGGER.warning("session %s: the view is over its budget: %s", cached.id, shortfall)
-        elif widens:
-            _LOGGER.info("session %s: %s", cached.id, facts.advice)
-        return facts
 
     # RECEIVED -> OVER
 
@@ -872,7 +830,7 @@ class ManagedRequest(ModelRequest):
         dropped: frozenset[bytes] = head.REWRITTEN if is_changed else frozenset()
         if self.allowances:
             dropped |= ENCODINGS  # usage can be read only in a reply that is not encoded
-        address = self.upstream.url.netloc
+        address = self.upstream.netloc
         async with paying(self.allowances, self.body, len(content), address) as payment:
             sent = head.to_upstream(self.request.headers, self.upstream.host, drop=dropped)
             async with await self._send(sent, content) as answer:
@@ -896,7 +854,7 @@ class ManagedRequest(ModelRequest):
         self.counters.rounds += 1
         smaller: bytes | None = None
         try:
-            address = self.upstream.url.netloc
+            address = self.upstream.netloc
             paid = paying(self.allowances, self.body, len(content), address)
             async with paid as payment, await self._ask(content) as answer:
                 if not answer.ok:
@@ -909,7 +867,7 @@ class ManagedRequest(ModelRequest):
                     self._head = answer.status, answer.headers
                 await self._stream(answer)
                 try:
-                    round_ = self.exchange.end_round(self._answering.url.netloc)
+                    round_ = self.exchange.end_round(self._answering.netloc)
                 except BrokenReplyError as error:
                     smaller = await self._shrink_unbegun(error)
                     if smaller is None:
@@ -1098,13 +1056,13 @@ class ManagedRequest(ModelRequest):
         """Return the error for a reply that stopped before its end, or did not continue in time."""
         self.counters.upstream_error("timeout" if late else "reset")
         self.counters.outcome = "broken"
-        return RefusedError(504 if late else 502, f"the reply from {self._answering.url.origin} broke off")
+        return RefusedError(504 if late else 502, f"the reply from {self._answering.origin} broke off")
 
     def _unusable(self, what: str) -> RefusedError:
         """Return the error for a reply that cannot be used."""
         self.counters.upstream_error("malformed")
         self.counters.outcome = "broken"
-        return RefusedError(502, f"{self._answering.url.origin} {what}")
+        return RefusedError(502, f"{self._answering.origin} {what}")
 
     async def _fail(self, error: BaseException) -> None:
         """End a request that Wane could not manage: with an error, or passed on as it is."""

@@ -40,7 +40,7 @@ from wane.proxy.server.workers import (
     merged_sessions,
     with_agents,
 )
-from wane.proxy.sessions.session_figures import SessionStatus
+from wane.proxy.sessions.memory import SessionStatus
 from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
 from wane.proxy.team.roster import Roster

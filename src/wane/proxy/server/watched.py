@@ -49,7 +49,7 @@ class WatchedRequest(ModelRequest):
         pieces: list[bytes] = []
         client.watch()
         sent = head.to_upstream(client.request.headers, self.upstream.host, drop=ENCODINGS)
-        async with paying(self.allowances, body or {}, len(self.raw), self.upstream.url.netloc) as payment:
+        async with paying(self.allowances, body or {}, len(self.raw), self.upstream.netloc) as payment:
             async with await self.upstream.send(client.counters, "POST", target, sent, self.raw) as answer:
                 await relay(client, answer, watch=pieces.append)
             if counts or not answer.ok:
@@ -75,7 +75,7 @@ class WatchedRequest(ModelRequest):
             reader.feed(piece)
         round_ = reader.end()
         if round_ is not None:
-            round_ = round_.with_bill(str(body.get("model", "")), self.upstream.url.netloc)
+            round_ = round_.with_bill(str(body.get("model", "")), self.upstream.netloc)
         if self.wire.why_unmanaged(body):
             return round_
         async with self.order:

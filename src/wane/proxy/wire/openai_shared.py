@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from wane.prices import TokenUsage, tier_in
 from wane.proxy import jsons
-from wane.proxy.wire.iterations import usage_of_iterations
-from wane.proxy.wire.reply import count, error_in
+from wane.proxy.wire.reply import count, error_in, usage_of_iterations
 from wane.proxy.wire.wire import Body, Correction, Wire
 
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}

@@ -10,16 +10,17 @@ from wane.core.items import INVALID_JSON
 from wane.formats.breakpoints import Block, is_blank
 from wane.prices import SEARCH_FEE, TokenUsage, tier_in
 from wane.proxy import jsons
-from wane.proxy.wire.iterations import anthropic_counts, usage_of_iterations
 from wane.proxy.wire.reply import (
     ServerSentEvent,
     Splitter,
     StreamedReply,
     WholeReply,
+    anthropic_counts,
     count,
     encode,
     error_in,
     parse_object,
+    usage_of_iterations,
 )
 from wane.proxy.wire.wire import BrokenReplyError, OwnCall, Round, Rounds
 
