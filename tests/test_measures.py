@@ -81,7 +81,7 @@ FILES_ENTERED = {
     "a request is made": 15,
     "an answer with a call is appended": 24,
     "a step of Pydantic AI is taken": 25,
-    "a streamed request goes through the proxy": 45,
+    "a streamed request goes through the proxy": 43,
 }
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from wane import Kind
 from wane.formats import get_format
-from wane.formats.anthropic import AnthropicFormat
-from wane.formats.breakpoints import blocks_of, breakpoint_of, has_breakpoint
+from wane.formats.anthropic import AnthropicFormat, blocks_of, breakpoint_of, has_breakpoint
 from wane.formats.message_format import GrowingOrder, OrderReader, Outline, order_of
 from wane.formats.notices import INDEX_CLOSING, INDEX_OPENING
 from wane.formats.roles import CALLING, RESULTS, NeighbourJoiner, Order, join_neighbours

@@ -12,8 +12,7 @@ from wane.conversation import Conversation
 from wane.core import Kind
 from wane.core.items import DEFAULT_TOOL_CLASSES, ToolClass
 from wane.formats.message_format import Part, PersonCalls
-from wane.formats.notices import is_notice, withdrawn_in
-from wane.formats.persons import is_persons_result
+from wane.formats.notices import is_notice, is_persons_result, withdrawn_in
 
 ANSWER = "PERSON: use PostgreSQL, never MySQL"
 PERSON_TOOLS = sorted(name for name, value in DEFAULT_TOOL_CLASSES.items() if value is ToolClass.PERSON)

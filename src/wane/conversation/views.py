@@ -9,7 +9,7 @@ from operator import is_
 from typing import Any, Generic
 
 from wane.conversation.engine import Engine
-from wane.formats.breakpoints import last_carrier, mark_blocks, mark_end
+from wane.formats.anthropic import last_carrier, mark_blocks, mark_end
 from wane.formats.message_format import (
     Format,
     MessageT,

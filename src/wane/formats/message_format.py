@@ -22,8 +22,14 @@ from wane.core.errors import ConfigError
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES
 from wane.core.light import light_dataclass
 from wane.formats.fields import check_each, expect_list
-from wane.formats.notices import INDEX_CLOSING, INDEX_OPENING, is_notice, stated_in, withdrawn_in
-from wane.formats.persons import is_persons_result
+from wane.formats.notices import (
+    INDEX_CLOSING,
+    INDEX_OPENING,
+    is_notice,
+    is_persons_result,
+    stated_in,
+    withdrawn_in,
+)
 from wane.formats.roles import CALLING, RESULTS, NeighbourJoiner, Order
 
 MessageT = TypeVar("MessageT")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from wane.core.items import INVALID_JSON
-from wane.formats.breakpoints import Block, is_blank
+from wane.formats.anthropic import Block, is_blank
 from wane.prices import SEARCH_FEE, TokenUsage, tier_in
 from wane.proxy import jsons
 from wane.proxy.wire.reply import (

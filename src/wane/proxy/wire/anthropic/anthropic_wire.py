@@ -17,19 +17,22 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from wane.conversation.request import Tool
-from wane.formats.anthropic import AnthropicFormat, are_apart, join_messages, seat_systems
-from wane.formats.breakpoints import (
+from wane.formats.anthropic import (
     MOST_BREAKPOINTS,
+    AnthropicFormat,
     Block,
     BlockLocation,
+    are_apart,
     blocks_of,
     breakpoint_of,
     has_breakpoint,
     is_blank,
+    join_messages,
     last_carrier,
     mark_blocks,
     mark_end,
     may_carry,
+    seat_systems,
 )
 from wane.formats.message_format import WritingFormat, order_of
 from wane.formats.roles import join_neighbours
