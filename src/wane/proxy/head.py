@@ -58,9 +58,16 @@ NO_PAGES: Final = "this proxy accepts no requests from web pages; set a token to
 HIDDEN: Final = "***"
 """Stands for what could be a key."""
 
-_SECRET: Final = frozenset(
-    {b"authorization", b"proxy-authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie", TOKEN}
-)
+# One table for all protocols: a key in the header of another one must not get into a log, or to a second provider.
+KEY_HEADERS: Final = {
+    b"authorization": b"Bearer %b",
+    b"x-api-key": b"%b",
+    b"api-key": b"%b",
+    b"x-goog-api-key": b"%b",
+}
+"""Headers with a client's key for its provider, and how each holds one."""
+
+_SECRET: Final = frozenset({*KEY_HEADERS, b"proxy-authorization", b"cookie", TOKEN})
 _SHORTEST_SECRET: Final = 4  # characters
 _VERSION: Final = re.compile(r"v\d{1,2}(?:(?:alpha|beta)\d{0,2})?")
 # The path segments of the APIs of providers and gateways.

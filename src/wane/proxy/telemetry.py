@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-_PROVIDERS: Final = {"anthropic": "anthropic", "openai": "openai", "openai_responses": "openai", "gemini": "gcp.gemini"}
 _ENDPOINTS: Final = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_"))
 _TOKENS: Final = tuple(4.0**power for power in range(14))
 _SECONDS: Final = tuple(0.01 * 2.0**power for power in range(14))
@@ -57,7 +56,7 @@ class Telemetry:
 
         names: dict[str, str] = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": _PROVIDERS.get(facts.api, facts.api),
+            "gen_ai.provider.name": facts.provider,
             "gen_ai.request.model": facts.model,
         }
         sizes: dict[str, str | int] = {

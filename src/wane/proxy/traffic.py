@@ -45,9 +45,6 @@ UpstreamFault = Literal["connect", "timeout", "reset", "malformed"]
 ACCESS: Final = logging.getLogger("wane.proxy.access")
 """The logger of the access log, at level INFO."""
 
-APIS: Final = ("anthropic", "openai", "openai_responses", "gemini", "other")
-"""Values of the label `api`: the names of the wires, and `other` for everything else."""
-
 _FAST: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)  # seconds
 _SLOW: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0)  # seconds
 _TOKENS: Final = (1e3, 5e3, 1e4, 2e4, 4e4, 6e4, 8e4, 1e5, 1.5e5, 2e5, 4e5, 1e6)
@@ -94,8 +91,8 @@ class Traffic:
         self.history = self._histogram("wane_history_tokens", "Tokens of the whole history, evicted or not.", _TOKENS)
 
     def request(self, api: str, what: str = "") -> RequestCounters:
-        """Start counting a request by the name of its wire, and its method and path for the log (`what`)."""
-        return RequestCounters(self, api if api in APIS else "other", what)
+        """Start counting a request by the name of its wire, or `other`; `what` is its method and path for the log."""
+        return RequestCounters(self, api, what)
 
     def metrics(self) -> bytes:
         """Return all metrics in Prometheus' text format (version 0.0.4).

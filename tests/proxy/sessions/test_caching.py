@@ -56,8 +56,9 @@ def following(before: Body) -> Body:
 
 def prefix(sent: Body) -> SentPrefix:
     messages = sent.get("messages", [])
-    arrivals = [Arrival(AnthropicClient().wire, message) for message in messages]
-    return SentPrefix.of(sent, [arrival.sent for arrival in arrivals], messages[0] if messages else {})
+    wire = AnthropicClient().wire
+    arrivals = [Arrival(wire, message) for message in messages]
+    return SentPrefix.of(wire, sent, [arrival.sent for arrival in arrivals], messages[0] if messages else {})
 
 
 def nothing(sent: Body) -> None: ...

@@ -63,6 +63,7 @@ def session(
     known = {
         "session": f"{number:08x}",
         "api": ("anthropic", "openai", "openai_responses")[number % 3],
+        "provider": ("anthropic", "openai", "openai")[number % 3],
         "model": ("claude-sonnet-5", "gpt-5.2", "gpt-5.2-codex")[number % 3],
         "view": view,
         "budget": 80_000,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote
 
-from wane.proxy.head import Headers, RefusedError
+from wane.proxy.head import KEY_HEADERS, Headers, RefusedError
 from wane.proxy.http.upstream import STOPPED, Upstream, UpstreamResponse
 from wane.proxy.traffic import RequestCounters
 
@@ -27,9 +27,6 @@ _DOWN: Final = (502, 503, 504, 529)  # statuses of an upstream that is down or o
 
 _FAILED: Final = (500, *_DOWN)
 """Statuses with which another upstream is asked. A 500 may be about this request, so it is the request's alone."""
-
-_KEYS: Final = {b"authorization": b"Bearer %b", b"x-api-key": b"%b", b"api-key": b"%b", b"x-goog-api-key": b"%b"}
-"""Headers with a client's key, and how each holds one."""
 
 _KEY_IN_QUERY: Final = re.compile(rb"(?<=[?&]key=)[^&]*")  # a key of Gemini's API in a query
 
@@ -111,7 +108,7 @@ class Failover:
             counters.outcome = "passed"  # whatever became of the request at the first one
         changed = {b"host": self.second.host}
         if (key := self._key) is not None:
-            changed |= {name: form % key.encode() for name, form in _KEYS.items()}
+            changed |= {name: form % key.encode() for name, form in KEY_HEADERS.items()}
             target = _KEY_IN_QUERY.sub(lambda _: quote(key, safe="").encode(), target)
         headers = [(name, changed.get(name, value)) for name, value in sent]
         try:

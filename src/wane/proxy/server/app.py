@@ -25,7 +25,7 @@ from wane.proxy.team.roster import Roster
 from wane.proxy.traffic import Traffic
 from wane.proxy.wire.anthropic.anthropic_wire import AnthropicWire
 from wane.proxy.wire.chat.chat_wire import OpenAIChatWire
-from wane.proxy.wire.gemini.gemini_wire import VERBS, GeminiWire
+from wane.proxy.wire.gemini.gemini_wire import GeminiWire
 from wane.proxy.wire.responses.responses_wire import OpenAIResponsesWire
 from wane.proxy.wire.wire import Wire
 
@@ -49,15 +49,6 @@ Wires = Mapping[str, Wire]
 
 UNCOUNTED: Final = "the cost of this request is not known, and does not count for --max-cost"
 """The warning for requests that a cost limit does not cover, such as those for embeddings."""
-
-# Suffix of the path, name of the wire, and whether the request only counts tokens.
-_SUFFIXES: Final = (
-    ("/messages", "anthropic", False),
-    ("/chat/completions", "openai", False),
-    ("/responses", "openai_responses", False),
-    ("/messages/count_tokens", "anthropic", True),
-    ("/responses/input_tokens", "openai_responses", True),
-)
 
 
 @dataclass(eq=False, repr=False)
@@ -254,23 +245,16 @@ class ProxyApp:
 
 def api_of(wires: Wires, method: str, path: str) -> Api | None:
     """Return the API of a request; None if it is not to a model."""
-    if method != "POST":
-        return None
-    for suffix, name, counts in _SUFFIXES:
-        # Providers and gateways take a slash at the end too.
-        if path.rstrip("/").endswith(suffix):
-            return Api(wires[name], counts)
-    if (match := VERBS.search(path)) is not None:
-        return Api(wires["gemini"], match[2] == "countTokens")
+    for wire in wires.values() if method == "POST" else ():
+        counts = wire.counts_at(path)
+        if counts is not None:
+            return Api(wire, counts)
     return None
 
 
 def wire_for_errors(wires: Wires, path: str, sent: head.Headers) -> Wire:
-    """Return the wire whose error format the client of any path expects."""
-    if VERBS.search(path) is not None or head.first(sent, b"x-goog-api-key") is not None:
-        return wires["gemini"]
-    is_anthropic = "/messages" in path or head.first(sent, b"anthropic-version") is not None
-    return wires["anthropic" if is_anthropic else "openai"]
+    """Return the wire whose error format the client of any path expects; most clients know OpenAI's."""
+    return next((wire for wire in wires.values() if wire.is_clients(path, sent)), wires["openai"])
 
 
 def sums_usage(usage: ReportedUsage, sent: head.Headers) -> bool:
@@ -279,6 +263,6 @@ def sums_usage(usage: ReportedUsage, sent: head.Headers) -> bool:
 
 
 def known_wires() -> dict[str, Wire]:
-    """Return all protocols that the proxy supports, by name."""
-    wires: tuple[Wire, ...] = (AnthropicWire(), OpenAIChatWire(), OpenAIResponsesWire(), GeminiWire())
+    """Return all protocols that the proxy supports, by name, in the order in which they are asked about a request."""
+    wires: tuple[Wire, ...] = (GeminiWire(), AnthropicWire(), OpenAIChatWire(), OpenAIResponsesWire())
     return {wire.name: wire for wire in wires}

@@ -332,7 +332,7 @@ class Exchange:
         self._equipped = self._sessions.equip(session.wire, body, self.own)
         is_cold = False
         if alignment.common:  # a new session has no cache yet that could have expired
-            is_cold = (now - cached.last).total_seconds() > (cached.caching.lifetime or lifetime_of(body))
+            is_cold = (now - cached.last).total_seconds() > (cached.caching.lifetime or lifetime_of(self._wire, body))
         try:
             # Ahead of taking them in, which drops their parts.
             repeated = next(
@@ -643,7 +643,7 @@ class Exchange:
         """Return what the round paid again although it was cached, by comparing its request with the one before."""
         messages = self._wire.messages(self.body)
         sent = await in_thread_if(len(messages) > _MANY, lambda: sent_messages(self._wire, messages, self._arrivals))
-        prefix = SentPrefix.of(self.body, sent, messages[0])
+        prefix = SentPrefix.of(self._wire, self.body, sent, messages[0])
         usage = (round_.usage or NO_USAGE).of_request
         answer = AnsweredPrefix(prefix, usage, datetime.now(UTC), upstream, round_.cache_miss)
         return self.cached.caching.take_answer(answer)

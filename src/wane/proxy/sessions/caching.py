@@ -19,6 +19,7 @@ from wane.journal import NoteRecord
 from wane.prices import TokenUsage, at_tier, prices_of
 from wane.proxy import jsons
 from wane.proxy.wire.openai_shared import MARKERS
+from wane.proxy.wire.wire import Wire
 from wane.rewrites import CACHE_NOTE, SMALLEST, Cause, CauseTotals, Certainty, Explanation
 
 _LOOKBACK: Final = 20
@@ -26,7 +27,6 @@ _LOOKBACK: Final = 20
 
 _LIFETIMES: Final = {b'"ttl":"1h"': 3_600.0, b'"ttl":"12h"': 43_200.0}
 """Seconds that a cache lives, by how requests to Anthropic and OpenAI ask for that."""
-_SYSTEM: Final = ("system", "instructions", "systemInstruction", "system_instruction")
 _SETTINGS: Final = (
     "thinking",
     "tool_choice",
@@ -44,12 +44,12 @@ _SETTINGS: Final = (
 _NESTING: Final = ("content", "items", "output")  # fields with blocks, or with the items of a message
 
 
-def lifetime_of(body: Mapping[str, Any]) -> float:
+def lifetime_of(wire: Wire, body: Mapping[str, Any]) -> float:
     """Return how long the provider keeps what a request writes to its cache, in seconds.
 
     Only the system prompt and the tools are searched for a lifetime that the request asks for, not the messages.
     """
-    beginning = jsons.dumps([*(body[name] for name in _SYSTEM if name in body), body.get("tools")])
+    beginning = jsons.dumps([*(body[name] for name in wire.system if name in body), body.get("tools")])
     return _lifetime(body, _longest_lifetime(beginning))
 
 
@@ -128,15 +128,18 @@ class SentPrefix:
     lifetime: float
 
     @classmethod
-    def of(cls, body: Mapping[str, Any], messages: Sequence[SentMessage], first: Mapping[str, Any]) -> SentPrefix:
+    def of(
+        cls, wire: Wire, body: Mapping[str, Any], messages: Sequence[SentMessage], first: Mapping[str, Any]
+    ) -> SentPrefix:
         """Return the prefix of a request.
 
         Args:
+            wire: its protocol.
             body: its body.
             messages: its messages.
             first: the first of them, which may be the system prompt; empty for none.
         """
-        system = [body[name] for name in _SYSTEM if name in body]
+        system = [body[name] for name in wire.system if name in body]
         if first.get("role") in ("system", "developer"):
             system.insert(0, first.get("content"))
         beginning = _Beginning.of(jsons.dumps([system, body.get("tools")]))

@@ -45,6 +45,7 @@ class Facts:
     Attributes:
         session: the session's id.
         api: name of the wire.
+        provider: name of its provider in OpenTelemetry's conventions.
         model: the requested model.
         view: tokens of the view.
         budget: tokens that it may hold: those that were set, or more where what is fixed leaves too little (R22).
@@ -65,6 +66,7 @@ class Facts:
 
     session: str
     api: str
+    provider: str
     model: str
     view: int
     budget: int
@@ -449,6 +451,7 @@ class CachedSession:
         self.facts = facts = Facts(
             session=self.id,
             api=session.wire.name,
+            provider=session.wire.provider,
             model=model,
             view=engine.tokens,
             budget=session.budget,

@@ -314,15 +314,33 @@ class Wire(ABC):
 
     Attributes:
         name: name of its format: `anthropic`, `openai`, `openai_responses` or `gemini`.
+        provider: name of its provider in OpenTelemetry's conventions (`gen_ai.provider.name`).
+        endings: how the paths of its requests to a model end, and whether such a request only counts tokens.
+        own_headers: headers that its clients alone send.
+        system: the fields of a body that have the system prompt, beside that in messages.
         history: the field of a body that has the history.
         groups: whether a message stands for several entries of that field.
         format: the format, which reads and writes its messages.
     """
 
     name: str
+    provider: str
+    endings: Mapping[str, bool] = {}
+    own_headers: frozenset[bytes] = frozenset()
+    system: tuple[str, ...] = ()
     history = "messages"
     groups = False
     format: WritingFormat[Message]
+
+    def counts_at(self, path: str) -> bool | None:
+        """Return whether a request to a path only counts tokens, and asks no model; None if the path is none of its."""
+        # Providers and gateways take a slash at the end too.
+        path = path.rstrip("/")
+        return next((counts for ending, counts in self.endings.items() if path.endswith(ending)), None)
+
+    def is_clients(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Return whether a client speaks this protocol, by a request of any kind, so that it knows its errors."""
+        return self.counts_at(path) is not None or any(name in self.own_headers for name, _ in headers)
 
     def read_path(self, body: Body, path: str, query: bytes) -> Body:  # noqa: ARG002 - most bodies say all themselves
         """Return a client's body with what only its path says: the model, and whether the reply is streamed."""

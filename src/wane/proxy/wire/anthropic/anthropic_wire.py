@@ -10,7 +10,7 @@ that nothing reappears later.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter
@@ -81,8 +81,15 @@ _FORMAT: Final = AnthropicFormat()
 class AnthropicWire(Wire):
     """The Messages API."""
 
-    name = "anthropic"
+    name = provider = "anthropic"
+    endings: Mapping[str, bool] = {"/messages": False, "/messages/count_tokens": True}
+    own_headers = frozenset({b"anthropic-version"})
+    system = ("system",)
     format: WritingFormat[Message] = _FORMAT
+
+    def is_clients(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Return whether a client speaks this protocol; requests about batches of messages are its, too."""
+        return "/messages" in path or super().is_clients(path, headers)
 
     def why_unmanaged(self, body: Body) -> str | None:
         messages = body.get("messages")

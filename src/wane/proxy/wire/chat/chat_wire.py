@@ -49,7 +49,8 @@ _TEXT_TYPES: Final = frozenset({"text", "input_text", "output_text", None})
 class OpenAIChatWire(OpenAIWire):
     """The Chat Completions protocol, with the additions of compatible services."""
 
-    name = "openai"
+    name = provider = "openai"
+    endings: Mapping[str, bool] = {"/chat/completions": False}
     format = OpenAIFormat()
 
     def why_unmanaged(self, body: Body) -> str | None:

@@ -58,6 +58,9 @@ class OpenAIResponsesWire(OpenAIWire):
     """The Responses protocol, for clients that send their whole input with every request."""
 
     name = "openai_responses"
+    provider = "openai"
+    endings: Mapping[str, bool] = {"/responses": False, "/responses/input_tokens": True}
+    system = ("instructions",)
     format: WritingFormat[Message] = OpenAIResponsesFormat()
     history = "input"
     groups = True
