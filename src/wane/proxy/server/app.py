@@ -15,9 +15,8 @@ from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
 from wane.proxy.server.exchange import ManagedRequest, report
 from wane.proxy.server.watched import WatchedRequest
 from wane.proxy.sessions.bodies import BodyReader
-from wane.proxy.sessions.sender import compacts
 from wane.proxy.sessions.session_index import SessionIndex
-from wane.proxy.settings import ReportedUsage, ServerSettings
+from wane.proxy.settings import ServerSettings
 from wane.proxy.spending.allowances import Allowance, allowance_of
 from wane.proxy.store.stores import StoreError
 from wane.proxy.team.members import Member
@@ -218,8 +217,7 @@ class ProxyApp:
         if settings.shadow:
             await watched.answer(read, body, counts=api.counts)
             return
-        sums = sums_usage(settings.usage, request.headers)
-        managed = ManagedRequest(*parts, self.failover, read, body, settings.strict, sums)
+        managed = ManagedRequest(*parts, self.failover, read, body, settings.strict, settings.usage)
         await managed.answer(counts=api.counts)
 
     async def _refuse(self, client: Client, refusal: RefusedError) -> None:
@@ -255,11 +253,6 @@ def api_of(wires: Wires, method: str, path: str) -> Api | None:
 def wire_for_errors(wires: Wires, path: str, sent: head.Headers) -> Wire:
     """Return the wire whose error format the client of any path expects; most clients know OpenAI's."""
     return next((wire for wire in wires.values() if wire.is_clients(path, sent)), wires["openai"])
-
-
-def sums_usage(usage: ReportedUsage, sent: head.Headers) -> bool:
-    """Return whether to report the usage of all rounds of a reply to a client, and not that of the last round."""
-    return usage == "sum" or (usage == "auto" and not compacts(sent))
 
 
 def known_wires() -> dict[str, Wire]:

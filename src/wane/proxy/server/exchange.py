@@ -59,7 +59,6 @@ from wane.core import DELIMITER, RECALL, Kind, chars
 from wane.core.errors import FormatError, HistoryError, JournalError, WaneError
 from wane.formats.message_format import repeated_call
 from wane.journal import Record
-from wane.journal.titles import better_title, is_command, title_of
 from wane.prices import NO_USAGE
 from wane.proxy import head, jsons
 from wane.proxy.head import RefusedError
@@ -88,6 +87,7 @@ from wane.proxy.sessions.managed_session import FullHistory, RequestView, Sessio
 from wane.proxy.sessions.memory import CachedSession, Facts
 from wane.proxy.sessions.sender import NOBODY, Sender, prompts_of, sender_of
 from wane.proxy.sessions.session_index import Continue, IncomingRequest, SessionIndex
+from wane.proxy.settings import ReportedUsage
 from wane.proxy.spending.allowances import Allowance, ReplyReader, paying
 from wane.proxy.store.stores import SessionChangedError, StoreError, finish_work, in_thread_if
 from wane.proxy.wire.wire import (
@@ -354,10 +354,8 @@ class Exchange:
             _LOGGER.warning("session %s: %s", cached.id, cached.remark)
         cached.last = now
         cached.requests += 1
-        for arrival in arrivals:
-            if cached.title and not is_command(cached.title):
-                break
-            cached.title = better_title(cached.title, title_of(arrival.message)) or ""
+        if not cached.titled:
+            cached.take_title(arrivals)
         self.cached = cached
         self.facts = cached.note_view(self.view, self._model, self._owner)
         if self.view.changed:
@@ -737,14 +735,15 @@ class ManagedRequest(ModelRequest):
         read: the body as it was read.
         body: the same as its protocol reads it.
         strict: whether the client gets an error if Wane fails; otherwise the request is passed on unchanged.
-        sums: whether to report the usage of all rounds to the client, and not that of the last one.
+        usage: which usage the client is told of a reply of several rounds: their sum, or that of the last one. With
+            `auto`, agents that compact when a reply reports high usage are told that of the last one.
     """
 
     failover: Failover | None
     read: ReadBody
     body: Body
     strict: bool
-    sums: bool
+    usage: ReportedUsage
 
     def __post_init__(self) -> None:
         self.request = self.client.request
@@ -780,7 +779,7 @@ class ManagedRequest(ModelRequest):
                 size=self._size,
                 sender=sender,
                 owner=owner,
-                sums=self.sums,
+                sums=self.usage == "sum" or (self.usage == "auto" and not sender.client),
             )
             try:
                 if reason := self.wire.why_unmanaged(self.body):

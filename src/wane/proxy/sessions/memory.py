@@ -17,6 +17,7 @@ from wane.core import ContextWindow, Episode, Room
 from wane.core.episodes import Choice
 from wane.core.errors import JournalError
 from wane.journal import Receipts, RecentRequests, Record
+from wane.journal.titles import better_title, is_command, title_of
 from wane.prices import NO_USAGE, TokenUsage
 from wane.proxy.sessions.caching import CacheWatch
 from wane.proxy.sessions.client_messages import Arrival, pair
@@ -303,6 +304,8 @@ class CachedSession:
     Attributes:
         log: its records; None if another process has them open, so that this one can only read them.
         last: when its last request arrived, or its last reply ended.
+        title: the user's first words, or a command of the client until there are any; empty before either.
+        titled: whether it has its final title.
         exchanges: its open requests.
         strict: whether failing to store it is an error.
         warning: why it is not stored; usually empty.
@@ -325,6 +328,7 @@ class CachedSession:
     last: datetime
     memory: SessionsInMemory
     title: str = ""
+    titled: bool = False
     facts: Facts | None = None
     requests: int = 0
     exchanges: WeakSet[object] = field(default_factory=WeakSet)
@@ -481,6 +485,14 @@ class CachedSession:
         elif widens:
             _LOGGER.info("session %s: %s", self.id, facts.advice)
         return facts
+
+    def take_title(self, arrivals: Sequence[Arrival]) -> None:
+        """Take the session's title from the messages of a request."""
+        for arrival in arrivals:
+            self.title = better_title(self.title, title_of(arrival.message)) or ""
+            self.titled = bool(self.title) and not is_command(self.title)
+            if self.titled:
+                return
 
     async def sync(self) -> None:
         """Wait until appended records would survive a crash of the machine."""

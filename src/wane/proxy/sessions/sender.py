@@ -151,11 +151,6 @@ def client_of(sent: Headers) -> str:
     return ""
 
 
-def compacts(sent: Headers) -> bool:
-    """Return whether a request is from an agent that compacts its context when a reply reports high usage."""
-    return bool(client_of(sent))
-
-
 def _text(sent: Headers, name: bytes) -> str:
     return (first(sent, name) or b"").decode("latin-1")
 

@@ -8,6 +8,7 @@ of its own calls. `Wire.expand` puts these back.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -315,7 +316,7 @@ class Wire(ABC):
     Attributes:
         name: name of its format: `anthropic`, `openai`, `openai_responses` or `gemini`.
         provider: name of its provider in OpenTelemetry's conventions (`gen_ai.provider.name`).
-        endings: how the paths of its requests to a model end, and whether such a request only counts tokens.
+        paths: how the paths of its requests to a model end; the group `counts` is in those that only count tokens.
         own_headers: headers that its clients alone send.
         system: the fields of a body that have the system prompt, beside that in messages.
         history: the field of a body that has the history.
@@ -325,7 +326,7 @@ class Wire(ABC):
 
     name: str
     provider: str
-    endings: Mapping[str, bool] = {}
+    paths: re.Pattern[str]
     own_headers: frozenset[bytes] = frozenset()
     system: tuple[str, ...] = ()
     history = "messages"
@@ -334,9 +335,8 @@ class Wire(ABC):
 
     def counts_at(self, path: str) -> bool | None:
         """Return whether a request to a path only counts tokens, and asks no model; None if the path is none of its."""
-        # Providers and gateways take a slash at the end too.
-        path = path.rstrip("/")
-        return next((counts for ending, counts in self.endings.items() if path.endswith(ending)), None)
+        match = self.paths.search(path)
+        return None if match is None else match.groupdict().get("counts") is not None
 
     def is_clients(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Return whether a client speaks this protocol, by a request of any kind, so that it knows its errors."""

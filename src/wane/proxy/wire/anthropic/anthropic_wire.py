@@ -10,7 +10,7 @@ that nothing reappears later.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter
@@ -82,7 +82,7 @@ class AnthropicWire(Wire):
     """The Messages API."""
 
     name = provider = "anthropic"
-    endings: Mapping[str, bool] = {"/messages": False, "/messages/count_tokens": True}
+    paths = re.compile(r"/messages(?P<counts>/count_tokens)?/*\Z")
     own_headers = frozenset({b"anthropic-version"})
     system = ("system",)
     format: WritingFormat[Message] = _FORMAT

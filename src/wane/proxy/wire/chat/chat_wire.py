@@ -50,7 +50,7 @@ class OpenAIChatWire(OpenAIWire):
     """The Chat Completions protocol, with the additions of compatible services."""
 
     name = provider = "openai"
-    endings: Mapping[str, bool] = {"/chat/completions": False}
+    paths = re.compile(r"/chat/completions/*\Z")
     format = OpenAIFormat()
 
     def why_unmanaged(self, body: Body) -> str | None:

@@ -45,9 +45,6 @@ from wane.proxy.wire.wire import (
     Wire,
 )
 
-_VERBS: Final = re.compile(r"/models/([^/:]+):(generateContent|streamGenerateContent|countTokens)/?$")
-"""The end of a path: the model and what is asked of it."""
-
 _TOLD: Final = ("model", "stream", "array")
 """Fields of a body that tell what its path says."""
 
@@ -62,19 +59,15 @@ class GeminiWire(Wire):
 
     name = "gemini"
     provider = "gcp.gemini"
+    paths = re.compile(r"/models/([^/:]+):(generateContent|streamGenerateContent|(?P<counts>countTokens))/?$")
     own_headers = frozenset({b"x-goog-api-key"})
     system = ("systemInstruction", "system_instruction")
     history = "contents"
     format: WritingFormat[Message] = _FORMAT
 
-    def counts_at(self, path: str) -> bool | None:
-        """Return whether a request to a path only counts tokens: its verb says so."""
-        match = _VERBS.search(path)
-        return None if match is None else match[2] == "countTokens"
-
     def read_path(self, body: Body, path: str, query: bytes) -> Body:
         """Return a client's body with the model and the form of the reply, and its results with the ids of calls."""
-        match = _VERBS.search(path)
+        match = self.paths.search(path)
         model, verb = (match[1], match[2]) if match else ("", "")
         inner = body.get("generateContentRequest")
         if verb == "countTokens" and isinstance(inner, dict):

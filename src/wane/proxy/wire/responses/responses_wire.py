@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -59,7 +60,7 @@ class OpenAIResponsesWire(OpenAIWire):
 
     name = "openai_responses"
     provider = "openai"
-    endings: Mapping[str, bool] = {"/responses": False, "/responses/input_tokens": True}
+    paths = re.compile(r"/responses(?P<counts>/input_tokens)?/*\Z")
     system = ("instructions",)
     format: WritingFormat[Message] = OpenAIResponsesFormat()
     history = "input"
