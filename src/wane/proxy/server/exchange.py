@@ -454,14 +454,9 @@ class Exchange:
 
         async def make_receipt() -> Sequence[Record]:
             assert cached.receipts is not None
-            return [await in_thread_if(self._is_large, partial(cached.receipts.of, content, url, keep=keep))]
+            return [await in_thread_if(self._size > LARGE, partial(cached.receipts.of, content, url, keep=keep))]
 
         await self._append(make_receipt, "a request")
-
-    @property
-    def _is_large(self) -> bool:
-        """Whether comparing the request is worth a thread."""
-        return self._size > LARGE
 
     # ASKED -> VIEWED: the provider has refused the body
 

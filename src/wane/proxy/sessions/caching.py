@@ -354,7 +354,7 @@ class _Beginning(NamedTuple):
             # A text that several of these share is in memory once.
             tuple((_tool_name(tool), sys.intern(_plain(tool))) for tool in _tools(tools)),
             sys.intern("\n".join(map(_system_text, system))),
-            _has_breakpoint(data),
+            any(mark.encode() in data for mark in MARKERS),
             _longest_lifetime(data),
         )
 
@@ -406,10 +406,6 @@ def _system_text(value: Any) -> str:
     if texts and all(isinstance(text, str) for text in texts):
         return "\n".join(map(str, texts))
     return _plain(value)
-
-
-def _has_breakpoint(data: bytes) -> bool:
-    return any(mark.encode() in data for mark in MARKERS)
 
 
 def _without_breakpoints(value: Any) -> Any:

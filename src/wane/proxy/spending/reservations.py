@@ -79,11 +79,12 @@ def most(model: str, body: Body, size: int, limit: str = "--max-cost", address: 
     tokens = math.ceil(size / BYTES_PER_TOKEN)
     contents = list(_contents(body))
     images = [_bytes_of(block) // BYTES_PER_TOKEN for block in contents if _is_image(block)]
-    reference = next(filter(None, map(_find_reference, contents)), None) or _find_stored(body)
+    reference = next(filter(None, map(_find_reference, contents)), None)
+    reference = reference or next((what for name, what in _STORED.items() if body.get(name)), None)
     amounts: list[float] = []
     for name in _models(model, body):
         prices = _prices(name, body, limit, address)
-        each = _most_of_image(name)
+        each = next((bound for model_name, bound in IMAGE_BOUNDS if model_name.search(name.lower())), IMAGE_TOKENS)
         read = tokens + sum(max(0, each - counted) for counted in images)
         if reference is not None and prices.window is None:
             why = f"the request names {reference}, and the window of the model {name!r:.80} is unknown"
@@ -153,15 +154,6 @@ def _contents(value: object) -> Iterator[Mapping[str, Any]]:
                 for name, entry in value.items()
                 if name not in _OPAQUE and not (called and name == "input") and isinstance(entry, list | Mapping)
             ]
-
-
-def _find_stored(body: Body) -> str | None:
-    return next((what for name, what in _STORED.items() if body.get(name)), None)
-
-
-def _most_of_image(model: str) -> int:
-    """The most tokens that one image has for a model."""
-    return next((tokens for name, tokens in IMAGE_BOUNDS if name.search(model.lower())), IMAGE_TOKENS)
 
 
 def _is_image(block: Mapping[str, Any]) -> bool:

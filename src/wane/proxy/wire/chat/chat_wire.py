@@ -157,7 +157,9 @@ class OpenAIChatWire(OpenAIWire):
             last = number == len(rounds) - 1
             share = {key: of_rounds[number] for key, of_rounds in shares.items() if of_rounds[number]}
             has_client_calls = any(not _is_own(call, round_) for call in calls[number])
-            fields = _other_fields(message if last else round_.message)
+            # What the client sent besides texts and calls, such as a refusal.
+            others = (message if last else round_.message).items()
+            fields = {key: value for key, value in others if key not in (*_SHARED, "tool_calls", "role") and value}
             sent = round_.message
             if share or has_client_calls or (last and fields):
                 recorded = sent.get("content")
@@ -219,11 +221,6 @@ def _calls_of(message: Message, rounds: Sequence[AnsweredRound]) -> list[list[di
 
 def _is_own(call: Mapping[str, Any], round_: AnsweredRound) -> bool:
     return any(result.get("tool_call_id") == call.get("id") for result in round_.results)
-
-
-def _other_fields(message: Message) -> dict[str, Any]:
-    """The fields that a client sent besides texts and calls, such as a refusal."""
-    return {key: value for key, value in message.items() if key not in (*_SHARED, "tool_calls", "role") and value}
 
 
 def _shares(content: Content, recorded: Sequence[Content]) -> list[Content]:
