@@ -114,7 +114,7 @@ class TimedProtocol(H11Protocol):
         chunk: int | None = getattr(self.conn._reader, "_bytes_in_chunk", None)
         if chunk is None or self.transport.is_closing():
             return
-        unread = chunk == 0 and _NO_SIZE.match(self.conn._receive_buffer._data)
+        unread = chunk == 0 and _NO_SIZE.match(self.conn.trailing_data[0])
         if chunk > self.largest or unread:
             self.send_400_response(f"A chunk of the request has over {self.largest:,} bytes.")
 
