@@ -19,6 +19,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
 from wane.conversation.engine import plausible
+from wane.formats import FORMAT_NAMES
 from wane.prices import NO_USAGE
 from wane.proxy.sessions.caching import RewrittenPrefix
 from wane.proxy.sessions.memory import Facts
@@ -44,6 +45,9 @@ UpstreamFault = Literal["connect", "timeout", "reset", "malformed"]
 
 ACCESS: Final = logging.getLogger("wane.proxy.access")
 """The logger of the access log, at level INFO."""
+
+OTHER: Final = "other"
+"""Value of the label `api` for everything that is no request to a model."""
 
 _FAST: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)  # seconds
 _SLOW: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0)  # seconds
@@ -91,8 +95,11 @@ class Traffic:
         self.history = self._histogram("wane_history_tokens", "Tokens of the whole history, evicted or not.", _TOKENS)
 
     def request(self, api: str, what: str = "") -> RequestCounters:
-        """Start counting a request by the name of its wire, or `other`; `what` is its method and path for the log."""
-        return RequestCounters(self, api, what)
+        """Start counting a request by the name of its wire, and its method and path for the log (`what`).
+
+        Any name but that of a format counts as `other`, so that labels stay few.
+        """
+        return RequestCounters(self, api if api in FORMAT_NAMES else OTHER, what)
 
     def metrics(self) -> bytes:
         """Return all metrics in Prometheus' text format (version 0.0.4).

@@ -20,7 +20,7 @@ from tests.proxy.clients.agents import KEY, Claude, Codex, CodingAgent, GeminiCl
 from tests.proxy.clients.install import Package
 from tests.proxy.clients.script import ANSWERS, marked_replies, places, plain, start, turns
 from tests.proxy.clients.world import WANE, Place, difference, mask, proxy, request_contents, tools, work
-from wane.proxy.server.app import sums_usage
+from wane.proxy.sessions.sender import sender_of
 from wane.testing import Kind, Reply, Request, ScriptedServer, Usage
 
 pytestmark = pytest.mark.full
@@ -96,7 +96,8 @@ def test_over_a_small_budget_the_work_is_the_same(name: str, tmp_path: Path) -> 
     assert done.answers == list(ANSWERS)
     assert place.files()["a.py"] == "print(42)\n"
     assert place.files()["notes.txt"] == "a.py prints 42\n"
-    assert {sums_usage("auto", [(b"user-agent", r.headers["user-agent"].encode())]) for r in asked} == {False}
+    senders = [sender_of([(b"user-agent", request.headers["user-agent"].encode())], {}) for request in asked]
+    assert not any(sender.sums_usage("auto") for sender in senders)
     views, gone = views_of(log)
     steps = chain.from_iterable(turns(agent.hands(place.work)))
     assert len(views) == len(asked) - len([step for step in steps if step.alone])

@@ -10,7 +10,7 @@ import pytest
 
 from tests.proxy.clients.agents import Claude
 from tests.proxy.clients.world import WANE, Place
-from wane.proxy.server.app import sums_usage
+from wane.proxy.sessions.sender import sender_of
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 
 pytest.importorskip("claude_agent_sdk", reason="the Claude Agent SDK is not installed")
@@ -79,4 +79,5 @@ def test_an_agent_works_within_the_budget(tmp_path: Path) -> None:
     texts = "".join(asked[-1].texts(Kind.USER))
     assert all(prompt in texts for prompt in ("First, look.", "Now look again."))
     # So that usage is told by the last round, and it does not compact by the sum.
-    assert {sums_usage("auto", [(b"user-agent", r.headers["user-agent"].encode())]) for r in asked} == {False}
+    senders = [sender_of([(b"user-agent", request.headers["user-agent"].encode())], {}) for request in asked]
+    assert not any(sender.sums_usage("auto") for sender in senders)

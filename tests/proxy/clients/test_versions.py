@@ -30,7 +30,7 @@ from tests.proxy.clients.agents import (
 from tests.proxy.clients.script import ANSWERS, Step, marked_replies, turns
 from tests.proxy.clients.test_agents import run_options
 from tests.proxy.clients.world import WANE, Place, work
-from wane.proxy.server.app import sums_usage
+from wane.proxy.sessions.sender import sender_of
 from wane.testing import Kind, Reply, Request, ScriptedServer
 
 pytestmark = [pytest.mark.full, pytest.mark.wide]
@@ -112,7 +112,7 @@ def test_a_session_goes_on_over_a_small_budget(name: str, tmp_path: Path) -> Non
     assert max(request.tokens for request in model.requests) <= agent.budget
     assert max(evicted) > agent.budget // 10
     # It is told the size of its context, by which it decides when to compact.
-    assert not any(sums_usage("auto", headers_of(request)) for request in model.requests)
+    assert not any(sender_of(headers_of(request), {}).sums_usage("auto") for request in model.requests)
     # All three runs are one session.
     sessions = {found for error in done.errors for found in re.findall(r"wane: session (\S+?)[:,]", error)}
     assert len(sessions) == 1, done.errors

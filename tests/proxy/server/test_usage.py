@@ -29,8 +29,8 @@ from tests.proxy.server.test_managed import replies
 from wane.account import Account
 from wane.journal import read
 from wane.prices import TokenUsage, cost_of
-from wane.proxy.server.app import sums_usage
 from wane.proxy.server.running import Running
+from wane.proxy.sessions.sender import sender_of
 from wane.proxy.sessions.session_index import SessionIndex
 from wane.proxy.settings import ReportedUsage
 from wane.proxy.store import open_store
@@ -73,7 +73,7 @@ def test_agents_that_compact_by_it_are_told_the_last(
 ) -> None:
     headers = {"user-agent": client, beside: "true"}
     sent = [(name.encode(), value.encode()) for name, value in headers.items() if name and value]
-    assert sums_usage(usage, sent) == (not last)
+    assert sender_of(sent, {}).sums_usage(usage) == (not last)
 
 
 async def test_no_count_of_an_earlier_round_stays_beside_those_of_the_last() -> None:

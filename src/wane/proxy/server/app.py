@@ -21,7 +21,7 @@ from wane.proxy.spending.allowances import Allowance, allowance_of
 from wane.proxy.store.stores import StoreError
 from wane.proxy.team.members import Member
 from wane.proxy.team.roster import Roster
-from wane.proxy.traffic import Traffic
+from wane.proxy.traffic import OTHER, Traffic
 from wane.proxy.wire.anthropic.anthropic_wire import AnthropicWire
 from wane.proxy.wire.chat.chat_wire import OpenAIChatWire
 from wane.proxy.wire.gemini.gemini_wire import GeminiWire
@@ -127,7 +127,7 @@ class ProxyApp:
             await self.status(inner, receive, send)
             return
         api = None if refusal else api_of(self.wires, request.method, request.path)
-        with self.traffic.request(api.wire.name if api else "other", what) as counters:
+        with self.traffic.request(api.wire.name if api else OTHER, what) as counters:
             counters.owner = "" if member is None else member.name
             client = Client(receive, send, self.settings.timeouts, request, counters)
             try:
@@ -148,7 +148,7 @@ class ProxyApp:
                 await self.sessions.store.check()
             except StoreError:
                 problem = "sessions cannot be stored"
-        with self.traffic.request("other") as counters:
+        with self.traffic.request(OTHER) as counters:
             client = Client(receive, send, self.settings.timeouts, request, counters)
             content = f"{problem or 'ok'}\n".encode()
             await client.answer(503 if problem else 200, [(b"content-type", b"text/plain")], content)

@@ -730,8 +730,7 @@ class ManagedRequest(ModelRequest):
         read: the body as it was read.
         body: the same as its protocol reads it.
         strict: whether the client gets an error if Wane fails; otherwise the request is passed on unchanged.
-        usage: which usage the client is told of a reply of several rounds: their sum, or that of the last one. With
-            `auto`, agents that compact when a reply reports high usage are told that of the last one.
+        usage: which usage the client is told of a reply of several rounds; see `Sender.sums_usage`.
     """
 
     failover: Failover | None
@@ -774,7 +773,7 @@ class ManagedRequest(ModelRequest):
                 size=self._size,
                 sender=sender,
                 owner=owner,
-                sums=self.usage == "sum" or (self.usage == "auto" and not sender.client),
+                sums=sender.sums_usage(self.usage),
             )
             try:
                 if reason := self.wire.why_unmanaged(self.body):

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from wane.journal.records import UNKNOWN_PARENT
 from wane.proxy import jsons
 from wane.proxy.head import Headers, first
+from wane.proxy.settings import ReportedUsage
 from wane.proxy.store.stores import Store, StoreError
 from wane.tools.calls import bare_name, fields_of
 
@@ -101,6 +102,13 @@ class Sender:
     def is_other(self, other: Sender) -> bool:
         """Return whether another request is from another agent of the same client's session."""
         return bool(self.session) and self.session == other.session and self.agent != other.agent
+
+    def sums_usage(self, usage: ReportedUsage) -> bool:
+        """Return whether to report the usage of all rounds of a reply, and not that of the last round.
+
+        With `auto`, agents that compact their context when a reply reports high usage get that of the last round.
+        """
+        return usage == "sum" or (usage == "auto" and not self.client)
 
 
 NOBODY: Final = Sender()
