@@ -350,6 +350,25 @@ def test_in_messages_a_turn_behind_an_empty_answer_stays_in_place() -> None:
     assert [message["content"] for message in sent[-2:]] == [[result], "Question 3."]
 
 
+@pytest.mark.parametrize("strategy", ["cwl", "paper", "clear-tools", "mask"])
+def test_in_messages_turns_in_a_row_are_one(strategy: str) -> None:
+    """A request holds them as one message, so roles alternate before and after passes."""
+    conversation = Conversation("anthropic", budget=exact_budget(300), strategy=strategy, annotate="infer")
+    for turn in range(0, 36, 4):
+        conversation.append({"role": "user", "content": f"Question {turn}."})
+        conversation.append({"role": "user", "content": f"Question {turn + 1}."})
+        conversation.append({"role": "assistant", "content": "I look. " * 9})
+        for step in range(3):
+            sent = conversation.request().messages
+            assert refusal(TEMPLATE, sent, "anthropic") is None
+            assert in_history(sent, conversation.messages)
+            use = {"type": "tool_use", "id": f"c{turn}-{step}", "name": "edit" if step else "read", "input": {}}
+            (call,) = conversation.append({"role": "assistant", "content": [use]})
+            conversation.append(call.result("x" * 90))
+        # The next turn interrupts the calls, so the early answer alone parts both.
+    assert conversation.evicted > 0
+
+
 QUEUED = (
     "<system-reminder>\nThe user sent the following message:\nUser turn 99.\n\n"
     "Please address this message and continue with your tasks.\n</system-reminder>"

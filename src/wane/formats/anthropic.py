@@ -79,6 +79,7 @@ class AnthropicFormat(PlainFormat):
     name = "anthropic"
     called = "Anthropic messages"
     reads_each = True
+    joins_turns = True
     sends_empty = False
     notes_behind_results = True
 

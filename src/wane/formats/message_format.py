@@ -350,6 +350,7 @@ class NativeFormat(Format[MessageT]):
         results_first: whether the provider refuses other turns between a call and its result.
         lone_reasoning: what a message of reasoning alone is.
         joins_answers: whether a server makes one answer of neighbouring ones, so that reasoning may belong to the next.
+        joins_turns: whether requests hold turns of the user in a row as one message.
         sends_empty: whether an answer that says nothing may be sent.
         notes_behind_results: whether a note may stand behind a result as the user's, if roles kept no order anyway.
     """
@@ -358,6 +359,7 @@ class NativeFormat(Format[MessageT]):
     results_first = True
     lone_reasoning = Lone.ANSWER
     joins_answers = True
+    joins_turns = False
     sends_empty = True
     notes_behind_results = False
 
@@ -637,9 +639,12 @@ class TurnReader(OrderReader):
         either: whether messages may be pieces of one answer (`Lone.EITHER`). Then an answer right ahead of another one
             is no turn of its own, but one of reasoning alone is where the user's turn follows. That turn then needs it,
             if calls came before.
+        joins_turns: whether turns of the user in a row are one in a request. Those beside results are not.
     """
 
-    def __init__(self, *, demands: bool = True, joins: bool = True, either: bool = False) -> None:
+    def __init__(
+        self, *, demands: bool = True, joins: bool = True, either: bool = False, joins_turns: bool = False
+    ) -> None:
         super().__init__()
         self._unsent = False  # whether the latest answer says nothing and cannot be sent
         self._ahead: tuple[bool, str | None] = True, None  # what was read ahead of the latest answer without calls
@@ -649,6 +654,7 @@ class TurnReader(OrderReader):
         self._thoughts: list[int] = []  # reasoning of the latest answer that ended its message
         self._open_thoughts: list[int] = []  # of these, what no other item has followed yet
         self._alone: list[int] = []  # the latest answer, if it is reasoning alone
+        self._joins_turns, self._may_join = joins_turns, False  # the latter: whether the next turn joins the latest
         self._own = OwnWords()
         self._own_calls: set[str | None] = set()  # the ids of the latest calls of Wane's own that came alone
 
@@ -688,8 +694,11 @@ class TurnReader(OrderReader):
             counts, self._own_calls = False, {item.call_id for item in items}
         elif items and all(item.kind is Kind.RESULT and item.call_id in self._own_calls for item in items):
             counts = False
-        if counts:
+        is_turn = speaker == "user" and all(item.kind is not Kind.RESULT for item in items)
+        if counts and not (is_turn and self._may_join):
             self.read(speaker)
+        if counts:
+            self._may_join = is_turn and self._joins_turns
         if self._joins:
             self._couple_thoughts(items, first)
         order, parting = self.order, self._parting
@@ -810,6 +819,7 @@ class Outline:
             demands=getattr(format, "demands_reasoning", True),
             joins=getattr(format, "joins_answers", True),
             either=self._lone is Lone.EITHER,
+            joins_turns=getattr(format, "joins_turns", False),
         )
         self._sends_empty: bool = getattr(format, "sends_empty", True)
         self._counter = counter
