@@ -119,7 +119,7 @@ async def test_what_a_server_accepts_of_a_client_it_accepts_of_the_proxy(
     assert evicted > 0
 
 
-@pytest.mark.parametrize(("make", "strategy"), [(ChatClient, "cwl"), *then_full((ResponsesClient, "fold"))])
+@pytest.mark.parametrize(("make", "strategy"), [(ChatClient, "cwl"), *then_full((ResponsesClient, "cwl"))])
 async def test_a_mark_that_the_client_never_has_ends_no_order_of_roles(make: type[Client], strategy: str) -> None:
     """The client has two turns in a row, which Mistral takes; later turns stay behind the calls ahead of them."""
     client = make()
