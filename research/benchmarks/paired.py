@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from wane import Policy
 from wane.core.policy import GUARD
-from wane.lab.replay_figures import Totals
 from wane.lab.replaying.jobs import Job, Processes
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.strategy_replay import Subject
 
 W = TypeVar("W", bound=Hashable)

@@ -21,9 +21,9 @@ from frame import parser_of_folder, print_table, recorded_sessions, table_head, 
 from wane import Policy
 from wane.lab.counting import count
 from wane.lab.readers import join
-from wane.lab.replay_figures import Totals
 from wane.lab.replaying.jobs import Job, Processes
 from wane.lab.replaying.over import REASONS
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.strategy_replay import Pricing, Subject
 from wane.strategies.strategy import StrategySettings
 

@@ -42,10 +42,10 @@ from wane.core import Policy, parse_budget
 from wane.flags import declare_flags
 from wane.installing import installation
 from wane.lab.loss import LossTotals
-from wane.lab.replay_figures import Totals
 from wane.lab.replaying.jobs import ENGINES
+from wane.lab.replaying.replay_figures import Totals
+from wane.lab.replaying.verdict import Baselines
 from wane.lab.tuning import RIVALS, Alternative, Candidate, Tuning
-from wane.lab.verdict import Baselines
 from wane.money import dollars, share
 from wane.prices import Cost
 from wane.proxy.agents.known import AGENTS

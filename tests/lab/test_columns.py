@@ -10,7 +10,7 @@ import pytest
 from tests.lab.test_report import Page, page, tale_comparison  # noqa: F401 - fixtures
 from wane.cli.lab.replay import REPLAYED, SWEPT_COLUMNS
 from wane.lab.columns import COLUMNS, SWEPT, Column
-from wane.lab.replay_figures import Totals
+from wane.lab.replaying.replay_figures import Totals
 
 DOCS = Path(__file__).parents[2] / "docs" / "lab"
 EVERY = (*COLUMNS, *SWEPT)

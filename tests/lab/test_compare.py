@@ -17,9 +17,9 @@ from wane.lab.best_budget import CLOSE, GAIN, choose, explain_knee, frontier, kn
 from wane.lab.loss import LossTotals
 from wane.lab.readers import Recording
 from wane.lab.recorded_session import CallUsage, ModelCall
-from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, compare, parse_strategies
 from wane.lab.replaying.jobs import InProcess
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.strategy_replay import Pricing, Subject
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.sweep import parse_budgets, sweep

@@ -14,16 +14,16 @@ from wane.lab.counting import Material
 from wane.lab.loss import Reread
 from wane.lab.readers import Recording, gather
 from wane.lab.recorded_session import CallUsage, Compaction, ModelCall, RecordedEviction
-from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import compare
 from wane.lab.replaying.jobs import InProcess, Job
 from wane.lab.replaying.managed import money_of
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.spent import Recorded, account_of
 from wane.lab.replaying.strategy_replay import Pricing, comparable_costs
 from wane.lab.replaying.studying import Studied, study
+from wane.lab.replaying.verdict import WITHOUT_WANE, Baseline, Baselines, savings, verdict
 from wane.lab.report.headline import facts_of, headline_of
 from wane.lab.report.simulating import Simulated
-from wane.lab.verdict import WITHOUT_WANE, Baseline, Baselines, savings, verdict
 from wane.money import dollars, share
 from wane.prices import CacheUse, Cost, Prices
 from wane.strategies.strategy import StrategySettings

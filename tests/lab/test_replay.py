@@ -15,8 +15,8 @@ from wane.formats.message_format import Part
 from wane.lab.counting import count
 from wane.lab.readers import read_session
 from wane.lab.recorded_session import CallUsage, Compaction
-from wane.lab.replay_figures import Totals
 from wane.lab.replaying.over import DESCRIPTIONS, FIXED, KEPT, LATEST, NEEDED, NOTICES, PROLOGUE, UNFINISHED, USER
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.strategy_replay import REREAD_OUTPUT, SUMMARY_TOKENS, Pricing, Replay, Subject, floor, replay
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
 from wane.strategies.strategy import Fitted, Strategy, StrategySettings, Substitute, SummaryNeeded

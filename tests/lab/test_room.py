@@ -20,9 +20,9 @@ from wane.lab.replaying.jobs import InProcess, Job
 from wane.lab.replaying.over import ROOM
 from wane.lab.replaying.strategy_replay import Pricing
 from wane.lab.replaying.studying import Studied, study
+from wane.lab.replaying.tight_sessions import room_of, tight_lines, tight_sessions
 from wane.lab.report import write_report
 from wane.lab.report.headline import headline_of
-from wane.lab.tight_sessions import room_of, tight_lines, tight_sessions
 from wane.lab.tuning import tune
 from wane.strategies.strategy import StrategySettings
 

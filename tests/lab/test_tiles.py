@@ -10,8 +10,8 @@ from tests.lab.tales import AUTOMATIC, Tale, working
 from tests.lab.test_headline import beside, simulate_session, with_usage
 from wane.lab.recorded_session import CallUsage, Compaction, RecordedEviction
 from wane.lab.replaying.studying import Studied
+from wane.lab.replaying.verdict import Baselines
 from wane.lab.report.tiles import UNKNOWN, tiles_of
-from wane.lab.verdict import Baselines
 from wane.money import dollars, share
 
 

@@ -7,7 +7,7 @@ environment.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 from wane.agent.approval.permission_rules import Rule
 from wane.agent.options import AgentOptions, PolicyName, SandboxMode
-from wane.agent.search_path import holds_home
+from wane.agent.project import project_of, upwards
 from wane.agent.secrets import read_of_project
 from wane.budgets import parse_budget_or_auto
 from wane.conversation.context import SETTING_NAMES, ContextSettings
@@ -123,29 +123,6 @@ def project_file(cwd: Path) -> Path | None:
         directory = Path(error.filename).parent
         what = "cannot work in" if directory == cwd else f"cannot look for {PROJECT_FILE} in"
         raise ConfigError(f"{what} the directory {directory}: {error.strerror or error}") from error
-
-
-def upwards(directory: Path) -> Iterator[Path]:
-    """Yield a directory and those above it, up to the root of its repository; all of them if it is in none."""
-    for path in (directory, *directory.parents):
-        yield path
-        if has_repository(path):
-            return
-
-
-def has_repository(directory: Path) -> bool:
-    """Return whether a directory is the top of a repository. An empty `.git` makes none, and anybody can make one."""
-    path = directory / ".git"
-    return path.is_file() or (path / "HEAD").exists()
-
-
-def project_of(directory: Path) -> Path:
-    """Return the root of the repository that a directory is in, or the directory if it is in none.
-
-    A repository that holds the user's home does not count: with it every directory there would be of one project.
-    """
-    *_, root = upwards(directory)
-    return root if has_repository(root) and not holds_home(root) else directory
 
 
 def _read(path: Path) -> dict[str, Any] | None:

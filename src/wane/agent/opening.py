@@ -12,9 +12,10 @@ from wane.account import Account
 from wane.agent.approval.permission_rules import FILE, RememberedRules, Rule
 from wane.agent.approval.permissions import Approver, Permissions, refuse
 from wane.agent.approval.readonly import Surroundings
-from wane.agent.config import AgentSettings, project_of, user_file
+from wane.agent.config import AgentSettings, user_file
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT
+from wane.agent.project import project_of
 from wane.agent.recorder import Recorder
 from wane.agent.repositories import RepositoryGuard, quiet_environment
 from wane.agent.rewind import accounts_left

@@ -9,7 +9,7 @@ from statistics import median_high
 from wane.budgets import AutoBudget, TunedBudget, choose_budget
 from wane.core import parse_budget
 from wane.lab.replaying.studying import Studied
-from wane.lab.tight_sessions import last_room
+from wane.lab.replaying.tight_sessions import last_room
 from wane.strategies.strategy import StrategySettings
 
 

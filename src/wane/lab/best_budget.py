@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from wane.budgets import AutoBudget
 from wane.core import DEFAULT_BUDGET
-from wane.lab.replay_figures import Totals
-from wane.lab.verdict import capital
+from wane.lab.replaying.replay_figures import Totals
+from wane.lab.replaying.verdict import capital
 from wane.money import dollars
 
 NEAR: Final = 1.02

@@ -10,7 +10,7 @@ from wane.lab.replaying.compare import BASELINE, Comparison, compare
 from wane.lab.replaying.jobs import get_engine
 from wane.lab.replaying.strategy_replay import Pricing
 from wane.lab.replaying.studying import study
-from wane.lab.verdict import in_view, needs, prices_used, with_room
+from wane.lab.replaying.verdict import in_view, needs, prices_used, with_room
 from wane.strategies.strategy import StrategySettings
 from wane.words import name_strategy
 

@@ -13,11 +13,11 @@ from wane.core import parse_budget
 from wane.core.errors import ConfigError
 from wane.core.policy import MAX_BUDGET
 from wane.lab.best_budget import begin, explain_budget, explain_knee, frontier, unbeaten
-from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Progress, baselines_of, prices_of, run_each, total
 from wane.lab.replaying.jobs import JobEngine
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.studying import Studied
-from wane.lab.verdict import OURS, Baselines
+from wane.lab.replaying.verdict import OURS, Baselines
 from wane.strategies.strategy import StrategySettings
 
 STEPS: Final = 5

@@ -13,13 +13,13 @@ from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.core.policy import Order
 from wane.lab.best_budget import CLOSE, begin, choose, frontier, unbeaten
-from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Progress, baselines_of, prices_of, run_each, total
 from wane.lab.replaying.jobs import JobEngine
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.strategy_replay import Replay
 from wane.lab.replaying.studying import Studied
-from wane.lab.tight_sessions import TightSession, tight_sessions
-from wane.lab.verdict import OURS, Baselines, to_dict, verdict
+from wane.lab.replaying.tight_sessions import TightSession, tight_sessions
+from wane.lab.replaying.verdict import OURS, Baselines, to_dict, verdict
 from wane.strategies.strategy import StrategySettings
 from wane.words import name_strategy
 

@@ -16,7 +16,7 @@ from wane.account import Account
 from wane.lab.counting import count
 from wane.lab.readers import read_session
 from wane.lab.recorded_session import CallUsage, RecordedSession
-from wane.lab.replay_figures import Totals
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.spent import Recorded
 from wane.lab.replaying.strategy_replay import Pricing
 from wane.prices import Cost, listed_name

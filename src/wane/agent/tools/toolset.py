@@ -24,7 +24,7 @@ from pydantic_ai_harness.shell import LLM_API_KEY_ENV_PATTERNS
 from pydantic_ai_harness.tool_output_limits import Band, ToolOutputLimits, Truncate
 from typing_extensions import override
 
-from wane.agent.config import project_of
+from wane.agent.project import project_of
 from wane.agent.repositories import quiet_environment
 from wane.agent.sandbox.wall import Sandbox
 from wane.agent.secrets import holds_secret, read_of_project

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from wane.agent.config import project_of, user_file
+from wane.agent.config import user_file
+from wane.agent.project import project_of
 from wane.agent.sandbox.wall import specify_command, supervisor_argv
 from wane.agent.secrets import read_of_project
 from wane.agent.tools import ripgrep

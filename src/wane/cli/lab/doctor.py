@@ -99,7 +99,7 @@ def _run_live(options: DoctorOptions) -> int:
         raise failure.UsageError(
             "--live asks a running proxy for causes: give no SESSION, --full, --report or --format with it"
         )
-    from wane.cli.proxy.statusline import proxy_status
+    from wane.cli.running_proxy import proxy_status
 
     base = options.live or os.environ.get("WANE_PROXY_URL") or _PROXY
     try:

@@ -7,13 +7,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, TypeAlias
 
 from wane.cli import flag_values
-from wane.cli.shared_flags import FormatName, IndexShare, Json, MaxUnpacked, MinRoom, WhoMarks
+from wane.cli.shared_flags import PRICE, FormatName, IndexShare, Json, MaxUnpacked, MinRoom, WhoMarks
 from wane.core import parse_budget
 from wane.flags import Flag
 from wane.lab.names import MAX_UNPACKED
-
-PRICE: Final = "anthropic:claude-sonnet-4-5"
-"""The model whose prices apply if a session recorded none with known prices."""
 
 Sessions: TypeAlias = Annotated[
     Sequence[str],

@@ -12,8 +12,7 @@ from wane.budgets import AUTO, is_share, parse_budget_or_auto
 from wane.cli import failure
 from wane.cli.flag_values import by_tool
 from wane.cli.lab.arguments import Messages, read_one, usable_counter
-from wane.cli.lab.lab_commands import PRICE
-from wane.cli.shared_flags import DEFAULT_WINDOW
+from wane.cli.shared_flags import DEFAULT_WINDOW, PRICE
 from wane.cli.terminal.text import count_noun, plain_console, printable, say
 from wane.cli.top_commands import PlanOptions
 from wane.core import parse_budget
@@ -124,7 +123,7 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
     explanation.highlight_words([printable(result.report.shortfall)], "bold red")
     console.print(explanation)
     if result.auto_budget is not None:
-        from wane.lab.verdict import capital
+        from wane.lab.replaying.verdict import capital
 
         console.print(f"\n{capital(str(result.auto_budget))}.")
     if result.report.ran and result.room.remark:

@@ -19,7 +19,8 @@ from wane.cli.lab.common import (
     problem_lines,
     why_idle,
 )
-from wane.cli.lab.lab_commands import PRICE, LabOptions
+from wane.cli.lab.lab_commands import LabOptions
+from wane.cli.shared_flags import PRICE
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import count_noun, printable
 from wane.core import Kind
@@ -28,8 +29,8 @@ from wane.lab.readers import Gathered
 from wane.lab.replaying.jobs import JobEngine, get_engine
 from wane.lab.replaying.strategy_replay import Pricing
 from wane.lab.replaying.studying import Studied, study
+from wane.lab.replaying.verdict import prices_used
 from wane.lab.rereads import Rereads, rereads
-from wane.lab.verdict import prices_used
 from wane.strategies.registry import get_strategy
 from wane.strategies.strategy import StrategySettings
 

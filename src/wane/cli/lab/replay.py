@@ -30,13 +30,13 @@ from wane.lab.advice import (
     with_window_shares,
 )
 from wane.lab.columns import Column, Unit, columns_of, notes
-from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.spent import RECORDED
 from wane.lab.replaying.studying import budgets_told
+from wane.lab.replaying.tight_sessions import tight_lines, tight_sessions
+from wane.lab.replaying.verdict import OURS, capital, in_view, needs
 from wane.lab.sweep import Sweep, check_budgets, parse_budgets, sweep
-from wane.lab.tight_sessions import tight_lines, tight_sessions
-from wane.lab.verdict import OURS, capital, in_view, needs
 from wane.money import dollars, share
 from wane.strategies.strategy import StrategySettings
 from wane.tuned import usable_tuned

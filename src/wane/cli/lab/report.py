@@ -22,7 +22,8 @@ from wane.cli.lab.common import (
     print_lines,
     round_tokens,
 )
-from wane.cli.lab.lab_commands import PRICE, ReportOptions
+from wane.cli.lab.lab_commands import ReportOptions
+from wane.cli.shared_flags import PRICE
 from wane.cli.terminal.browser import open_page
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import count_noun, cut, first_few, printable, say, write_json
@@ -37,8 +38,8 @@ from wane.lab.readers import STDIN, Unread, find_files
 from wane.lab.readers.choice import split_choice
 from wane.lab.readers.databases import is_session
 from wane.lab.replaying.spent import unrecorded_output, unrecorded_summaries
+from wane.lab.replaying.verdict import amounts, with_room
 from wane.lab.report.overview import NAMES, overview_dict, write_overview
-from wane.lab.verdict import amounts, with_room
 from wane.money import dollars, share
 
 _DAYS: Final = 30

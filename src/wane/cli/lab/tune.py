@@ -23,10 +23,10 @@ from wane.lab.advice import advised_for_all, common_window, kept_budgets, record
 from wane.lab.best_budget import beats, differences, explain_budget
 from wane.lab.names import JOURNAL
 from wane.lab.replaying.compare import cheaper_clause
+from wane.lab.replaying.tight_sessions import tight_lines
+from wane.lab.replaying.verdict import NOTABLE, capital, in_view, verdict
 from wane.lab.sweep import check_budgets, parse_budgets
-from wane.lab.tight_sessions import tight_lines
 from wane.lab.tuning import BUDGETS, Alternative, Candidate, Tuning, tune
-from wane.lab.verdict import NOTABLE, capital, in_view, verdict
 from wane.money import dollars, share
 from wane.strategies.strategy import StrategySettings
 from wane.tuned import save_tuned

@@ -14,8 +14,9 @@ from wane.cli.failure import InputError
 from wane.cli.flag_values import AUTO_BUDGET
 from wane.cli.lab.arguments import locate_session, newest_here
 from wane.cli.lab.common import SCRIPTED_MODEL, UNPAID, check_report, named_lines, page_for
-from wane.cli.lab.lab_commands import PRICE, ViewOptions
+from wane.cli.lab.lab_commands import ViewOptions
 from wane.cli.lab.preparing import with_agent_budget
+from wane.cli.shared_flags import PRICE
 from wane.cli.terminal.browser import open_page
 from wane.cli.terminal.text import count_noun, printable, say
 from wane.core.errors import JournalError

@@ -17,7 +17,8 @@ from wane.cli import failure
 from wane.cli.failure import InputError, UsageError
 from wane.cli.proxy.proxy_commands import ChooseOptions
 from wane.cli.proxy.proxy_options import KEY_VARIABLE
-from wane.cli.proxy.statusline import TIMEOUT, choose_session, opener_for, proxy_status
+from wane.cli.proxy.statusline import choose_session
+from wane.cli.running_proxy import TIMEOUT, opener_for, proxy_status
 from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import plain_console, printable
 from wane.core.errors import ConfigError

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from wane.budgets import choose_budget, is_share, parse_budget_or_auto
 from wane.cli.failure import UsageError, need_proxy
 from wane.cli.flag_values import NO_SHARE, by_tool
-from wane.cli.lab.lab_commands import PRICE
 from wane.cli.proxy.proxy_commands import ContextOptions, ProxyCommandOptions
 from wane.cli.sessions.stores import STORE_VARIABLE, with_store
-from wane.cli.shared_flags import DEFAULT_WINDOW
+from wane.cli.shared_flags import DEFAULT_WINDOW, PRICE
 from wane.cli.terminal.text import say
 from wane.conversation.context import SETTING_NAMES, ContextSettings
 from wane.core import parse_budget

@@ -166,7 +166,8 @@ _BAR: Final = 8
 def _figures_of(infos: Sequence[SessionInfo], others: Sequence[FoundSession]) -> dict[str, Sums]:
     """Return the figures of listed files by path: those that were kept, and those of the newest others."""
     from wane.cli.lab.common import cache_folder, keep_prices
-    from wane.cli.lab.lab_commands import PRICE, ReportOptions
+    from wane.cli.lab.lab_commands import ReportOptions
+    from wane.cli.shared_flags import PRICE
     from wane.cli.terminal.progress import Bar
     from wane.lab.file_store import Source
     from wane.lab.overview.figure_store import FigureReader, FigureStore, Terms

@@ -12,7 +12,7 @@ from typing import Any, Final
 from wane.lab.names import JOURNAL
 from wane.lab.overview.recording_figures import CallRow, CompactionRow, SessionFigures, Simulation
 from wane.lab.readers.gathering import Unread
-from wane.lab.verdict import savings
+from wane.lab.replaying.verdict import savings
 from wane.money import bounded_dollars, dollars
 from wane.rewrites import Cause, Certainty
 

@@ -32,7 +32,7 @@ from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.spent import account_of, with_call
 from wane.lab.replaying.strategy_replay import Pricing, moment
 from wane.lab.replaying.studying import study
-from wane.lab.verdict import OURS, Baselines
+from wane.lab.replaying.verdict import OURS, Baselines
 from wane.strategies.strategy import StrategySettings
 
 SHOWN_CHARACTERS: Final = 400
@@ -208,7 +208,7 @@ class CompactionRow:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What some calls cost without Wane and with it, compared as `wane.lab.verdict` does.
+    """What some calls cost without Wane and with it, compared as `wane.lab.replaying.verdict` does.
 
     Attributes:
         calls: the calls; the prices of each are known.

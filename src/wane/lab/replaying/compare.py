@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from wane.core.errors import ConfigError
-from wane.lab.replay_figures import Totals
 from wane.lab.replaying.jobs import Job, JobEngine
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.strategy_replay import Replay
 from wane.lab.replaying.studying import Studied, budgets_told
-from wane.lab.tight_sessions import TightSession, tight_sessions
-from wane.lab.verdict import NOTABLE, OURS, Baselines, to_dict, verdict, with_room
+from wane.lab.replaying.tight_sessions import TightSession, tight_sessions
+from wane.lab.replaying.verdict import NOTABLE, OURS, Baselines, to_dict, verdict, with_room
 from wane.money import dollars
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy, peer_names, usable_peers
 from wane.strategies.strategy import StrategySettings

@@ -10,7 +10,7 @@ from typing import Any, Final
 from wane.account import Account
 from wane.lab.counting import Material
 from wane.lab.recorded_session import ModelCall, RecordedSession
-from wane.lab.replay_figures import Totals
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.strategy_replay import Pricing, own_cost
 from wane.money import dollars
 from wane.prices import Cost, TokenUsage, varies_by_region

@@ -19,8 +19,8 @@ from wane.lab.cache.prefix import PrefixCache, common_prefix
 from wane.lab.counting import Material
 from wane.lab.loss import CallLoss, Index, Loss
 from wane.lab.recorded_session import ModelCall, RecordedSession
-from wane.lab.replay_figures import CallFigures, Totals
 from wane.lab.replaying.over import ROOM, Filling
+from wane.lab.replaying.replay_figures import CallFigures, Totals
 from wane.lab.replaying.trace import Trace
 from wane.prices import CacheUse, Cost, Prices, at_tier, prices_of, split_tier
 from wane.strategies.strategy import Slot, Strategy, Substitute, SummaryNeeded

@@ -1,4 +1,4 @@
-"""The head of a page: figures, and the cost of a session with and without Wane, compared as `wane.lab.verdict` says."""
+"""The head of a page: figures, and the cost of a session with and without Wane, compared as `verdict.py` says."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.replaying.spent import RECORDED, left_out
 from wane.lab.replaying.strategy_replay import Pricing
 from wane.lab.replaying.studying import Studied
+from wane.lab.replaying.verdict import Baselines, capital, in_view, needs, prices_used, verdict, with_room
 from wane.lab.report.simulating import Fact, Simulated
-from wane.lab.verdict import Baselines, capital, in_view, needs, prices_used, verdict, with_room
 from wane.money import dollars, share
 from wane.savings import described_effect
 

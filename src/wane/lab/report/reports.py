@@ -14,20 +14,20 @@ from wane.journal import Header, Record
 from wane.lab.columns import COLUMNS, Column, columns_dict
 from wane.lab.counting import Material
 from wane.lab.readers import Recording, journal
-from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Comparison, prices_of
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.spent import RECORDED, Recorded
 from wane.lab.replaying.strategy_replay import Pricing, Replay
 from wane.lab.replaying.studying import annotator_of, budgets_told, study
+from wane.lab.replaying.tight_sessions import tight_lines
+from wane.lab.replaying.verdict import OURS
 from wane.lab.report.headline import facts_of, facts_of_all
 from wane.lab.report.page import SIZE_LIMIT, Texts, frame_size, render, texts_within, to_json, write_page
 from wane.lab.report.sessions import LEVELS, EpisodeOutline, episodes_of, outline_of, recorded_run, run_of, session_of
 from wane.lab.report.simulating import Fact, Simulated, budget_and_facts, simulate_sessions
 from wane.lab.report.tiles import tiles_of, tiles_of_comparison, tiles_of_sweep, tiles_of_tuning
 from wane.lab.sweep import Sweep
-from wane.lab.tight_sessions import tight_lines
 from wane.lab.tuning import Tuning
-from wane.lab.verdict import OURS
 from wane.strategies.registry import describe, traits
 from wane.words import PURPOSES, SETTINGS
 

@@ -10,7 +10,7 @@ from wane.journal import ConfigRecord, Record, model_calls, settings_after
 from wane.lab.replaying.jobs import InProcess, Job
 from wane.lab.replaying.strategy_replay import Pricing, Replay
 from wane.lab.replaying.studying import Studied
-from wane.lab.tight_sessions import tight_lines, tight_sessions
+from wane.lab.replaying.tight_sessions import tight_lines, tight_sessions
 from wane.strategies.registry import traits
 from wane.strategies.strategy import StrategySettings
 

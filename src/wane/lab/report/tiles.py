@@ -12,17 +12,17 @@ from typing import Final, TypeAlias
 from wane.lab.best_budget import GAIN
 from wane.lab.counting import Material
 from wane.lab.loss import LossTotals
-from wane.lab.replay_figures import Totals
 from wane.lab.replaying.compare import BASELINE, Comparison, cheaper_clause
 from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.recorded import RecordedViews
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.strategy_replay import Pricing
 from wane.lab.replaying.studying import Studied, budgets_told
+from wane.lab.replaying.verdict import NOTABLE, OURS, Baselines, amounts, capital, prices_used, savings, with_room
 from wane.lab.report.headline import recorded_loss
 from wane.lab.report.simulating import Simulated
 from wane.lab.sweep import Sweep
 from wane.lab.tuning import Tuning
-from wane.lab.verdict import NOTABLE, OURS, Baselines, amounts, capital, prices_used, savings, with_room
 from wane.money import dollars, share
 from wane.savings import CostChange
 from wane.words import name_strategy

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from wane.core import ContextWindow, Room
 from wane.lab.counting import Material
-from wane.lab.replay_figures import Totals
 from wane.lab.replaying.jobs import Job, JobEngine
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.studying import Studied
-from wane.lab.verdict import OURS
+from wane.lab.replaying.verdict import OURS
 from wane.money import dollars, share
 from wane.strategies.strategy import StrategySettings
 

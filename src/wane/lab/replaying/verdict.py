@@ -21,8 +21,8 @@ from typing import Any, Final
 from wane.lab.cache.paid_again import examine
 from wane.lab.counting import Material
 from wane.lab.recorded_session import RecordedSession
-from wane.lab.replay_figures import Totals
 from wane.lab.replaying.managed import money_by_call
+from wane.lab.replaying.replay_figures import Totals
 from wane.lab.replaying.spent import RECORDED, Recorded, calls_of, unknown_prices
 from wane.lab.replaying.strategy_replay import Pricing, Replay, comparable_costs, moment
 from wane.money import dollars, share
