@@ -95,7 +95,12 @@ class Sizes:
 
 def measure(session: RecordedSession, counter: Counter = chars, *, calibrate: bool = True) -> Sizes:
     """Count the tokens of a session's parts, its overhead and its calls' outputs; see `count`."""
-    return _measure(session, [part.tokens(counter) for part in session.parts], counter, calibrate)
+    estimates: list[int] = []
+    for part in session.parts:
+        # Of most parts the size alone was read (`figures_alone`).
+        known = not (part.text or part.tool or part.arguments)
+        estimates.append(part.extra_tokens if known else part.tokens(counter))
+    return _measure(session, estimates, counter, calibrate)
 
 
 def _measure(session: RecordedSession, estimates: Sequence[int], counter: Counter, calibrate: bool) -> Sizes:

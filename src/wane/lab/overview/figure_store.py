@@ -16,7 +16,7 @@ from wane.lab.overview.recording_figures import SessionFigures, figures_of
 from wane.lab.processes import cores, run_in_processes
 from wane.lab.readers import figures_alone, read_session
 from wane.lab.readers.gathering import Unread
-from wane.prices import list_version
+from wane.prices import list_version, listed_prices
 
 FORM: Final = 11
 """Raise it when the figures of a file change their meaning or form, so that older ones are not taken for them."""
@@ -65,8 +65,14 @@ class FigureStore(FileStore):
         self.keep_data(rows, terms.key)
 
 
-_BATCH: Final = 32
-"""Files whose figures are kept at once, so that what an interrupted report has read stays."""
+_BATCH: Final = 64
+"""Files whose figures are kept at once, at least, so that what an interrupted report has read stays."""
+
+_CHUNK: Final = 8_000_000
+"""Bytes of small files that a process reads at once: each message between processes takes as long as a small file."""
+
+_Outcome = list[SessionFigures] | Unread
+"""The figures of the sessions in a file, or why it cannot be read."""
 
 
 class FigureReader:
@@ -87,9 +93,8 @@ class FigureReader:
         """Take the figures of some files, without replays; those that did not change are only looked up."""
         for source, sessions in self._store.find_known(sources, self._terms):
             self.figures[source.path] = sessions
-        # The largest first, so that none of them starts when the others are nearly done.
         waiting = [source for source in sources if source.path not in self.figures]
-        self._take(sorted(waiting, key=lambda source: -source.size), progress, replayed=False)
+        self._take(waiting, progress, replayed=False)
         self._store.forget_gone()
 
     def replay(self, sources: Sequence[Source], progress: Progress | None = None) -> None:
@@ -112,7 +117,7 @@ class FigureReader:
                     else:
                         self.figures[source.path] = outcome
                         batch.append((source, outcome))
-                    if len(batch) == _BATCH:
+                    if len(batch) >= _BATCH:
                         self._store.keep(batch, self._terms)
                         batch = []
                     if progress:
@@ -132,24 +137,46 @@ def _dollars_since(sessions: Iterable[SessionFigures], since: float) -> float:
 
 def _read_all(
     sources: Sequence[Source], terms: Terms, workers: int | None, *, replayed: bool
-) -> Generator[tuple[Source, list[SessionFigures] | Unread], None, None]:
+) -> Generator[tuple[Source, _Outcome], None, None]:
     """Yield each file with its figures, or with why it cannot be read, as they come."""
     take_figures = partial(_figures_in, terms=terms, replayed=replayed)
     count = min(workers or cores(), len(sources))
+    chunks = [(source,) for source in sources] if replayed else _chunks_of(sources, count)
+    outcomes: Iterable[tuple[tuple[Source, ...], list[_Outcome]]]
     if count > 1:
-        yield from run_in_processes(take_figures, sources, count)
-        return
-    for source in sources:
-        yield source, take_figures(source)
+        listed_prices(terms.price)  # here, as each process would load the list of prices by itself
+        outcomes = run_in_processes(take_figures, chunks, count)
+    else:
+        outcomes = ((chunk, take_figures(chunk)) for chunk in chunks)
+    for chunk, figures in outcomes:
+        yield from zip(chunk, figures, strict=True)
 
 
-def _figures_in(source: Source, *, terms: Terms, replayed: bool) -> list[SessionFigures] | Unread:
-    """Return the figures of the sessions in a file, or why it cannot be read."""
+def _chunks_of(sources: Sequence[Source], workers: int) -> list[tuple[Source, ...]]:
+    """Return files in chunks; the largest first, so that none of them starts when the others are nearly done."""
+    most = min(_CHUNK, sum(source.size for source in sources) // (4 * max(workers, 1)))
+    chunks: list[tuple[Source, ...]] = []
+    chunk: list[Source] = []
+    room = most
+    for source in sorted(sources, key=lambda source: -source.size):
+        if chunk and (source.size > room or len(chunk) == _BATCH):
+            chunks.append(tuple(chunk))
+            chunk, room = [], most
+        chunk.append(source)
+        room -= source.size
+    return [*chunks, tuple(chunk)] if chunk else chunks
+
+
+def _figures_in(sources: Sequence[Source], *, terms: Terms, replayed: bool) -> list[_Outcome]:
+    """Return what became of some files."""
+    # Only a replay needs the text of results.
+    with nullcontext() if replayed else figures_alone():
+        return [_figures_of(source, terms, replayed=replayed) for source in sources]
+
+
+def _figures_of(source: Source, terms: Terms, *, replayed: bool) -> _Outcome:
     settings = source.modified, terms.budget, terms.price
     try:
-        # Only a replay needs the text of results.
-        with nullcontext() if replayed else figures_alone():
-            # The sessions have no name, so that they are gone when garbage collection starts again after the block.
-            return [figures_of(session, *settings, replayed=replayed) for session in read_session(source.path)]
+        return [figures_of(session, *settings, replayed=replayed) for session in read_session(source.path)]
     except (FormatError, JournalError, MissingExtraError) as error:
         return Unread.of(source.path, error)

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from wane.lab.names import JOURNAL
-from wane.lab.overview.recording_figures import CallRow, CompactionRow, SessionFigures, Simulation
+from wane.lab.overview.recording_figures import CallRow, Calls, CompactionRow, SessionFigures, Simulation
 from wane.lab.readers.gathering import Unread
 from wane.lab.replaying.verdict import savings
 from wane.money import bounded_dollars, dollars
@@ -263,26 +263,34 @@ def summarise(
     parents = {(figures.source, figures.id): figures for figures in ordered if figures.id}
     groups: dict[int, SessionSummary] = {}
     repeated = _find_repeated(ordered)
-    seen: set[tuple[str, int]] = set()
+    seen: dict[str, set[int]] = defaultdict(set)
     for figures in ordered:
         outer = _outermost(figures, parents)
         summary = groups.setdefault(id(outer), SessionSummary(outer))
-        _add(overview, summary, figures, _paid_calls(figures, repeated, seen))
+        _add(overview, summary, figures, _paid_calls(figures.calls, repeated, seen[figures.source]))
     overview.sessions = [summary for summary in groups.values() if summary.sums.calls]
     overview.sessions.sort(key=lambda summary: (-summary.sums.dollars, -summary.sums.calls, summary.figures.name))
     return overview
 
 
-def _paid_calls(figures: SessionFigures, repeated: set[int], seen: set[tuple[str, int]]) -> Iterable[CallRow]:
-    """Return the calls of a session that count in it, grouped if none of them stands in another one too."""
-    if repeated.isdisjoint(figures.calls.ids):
-        return figures.calls.groups
+def _paid_calls(calls: Calls, repeated: set[int], seen: set[int]) -> Iterable[CallRow]:
+    """Return the calls of a session that count in it, grouped if none of them stands in another one too.
+
+    Args:
+        calls: all of its calls.
+        repeated: the numbers of ids that occur more than once.
+        seen: those of them that an earlier session of this agent has; the session's own are added.
+    """
+    if repeated.isdisjoint(calls.ids):
+        return calls.groups
+    if seen.issuperset(calls.ids) and len(calls.ids) == sum(row.calls for row in calls.groups):
+        return ()  # a copy, whose calls need not be unpacked
     own = []
-    for number, row in figures.calls.rows():
+    for number, row in calls.rows():
         if number in repeated:
-            if (figures.source, number) in seen:
+            if number in seen:
                 continue
-            seen.add((figures.source, number))
+            seen.add(number)
         own.append(row)
     return own
 

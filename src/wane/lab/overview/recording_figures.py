@@ -145,10 +145,11 @@ class Calls:
             day = None if row.at is None else _day(int(row.at // _QUARTER))
             key = day, row.model, row.cause, row.certainty, row.again is None
             groups.setdefault(key, []).append(row)
-            number = _number(row.id) if row.id else 0
+            name, *values = _values_of(row)
+            number = _number(name) if name else 0
             if number:
                 ids.append(number)
-            data.append([number, *row.values()[1:]])
+            data.append([number, *values])
         packed = b64encode(zlib.compress(dump_json(data), 1)).decode()
         times = [row.at for row in rows if row.at is not None]
         return cls(tuple(map(CallRow.together, groups.values())), min(times, default=None), ids, packed)

@@ -93,7 +93,7 @@ class Pricing:
         counted = [*session.calls, *session.asides, *session.abandoned, *(total for total, _ in session.totals)]
         for call in session.calls:
             counted += call.samplings
-        calls = Counter(call.priced_as for call in counted if call.priced_as)
+        calls = Counter(name for call in counted if (name := call.priced_as))
         models = tuple((model, _resolve_prices(model)) for model, _ in calls.most_common())
         name, prices = models[0] if models else ("", None)
         usual = replace(cls.of(name), prices=prices) if prices else otherwise
@@ -130,13 +130,19 @@ class Pricing:
 
         No strategy changes it: what an advisor read is not known but by its tokens.
         """
-        total = Cost(fee=call.usage.fees if call.usage is not None else 0.0)
+        fees = call.usage.fees if call.usage is not None else 0.0
+        if not fees and not call.samplings:
+            return _NO_COST
+        total = Cost(fee=fees)
         for sampling in call.samplings:
             prices, usage = self.prices_for(sampling), sampling.usage
             if prices is None or usage is None:
                 return None
             total += prices.cost(usage.use, usage.output or 0, at=moment(sampling))
         return total
+
+
+_NO_COST: Final = Cost()
 
 
 def _resolve_prices(model: str) -> Prices | None:
@@ -388,11 +394,13 @@ def recorded_cost(call: ModelCall, output: int, pricing: Pricing) -> float | Non
 
 def own_cost(call: ModelCall, output: int, prices: Prices) -> float:
     """Return the cost of a call's usage, without further models that it asked; without a time, at the lowest price."""
-    usage, at = call.usage, moment(call)
+    usage = call.usage
     assert usage is not None
     output = output if usage.output is None else usage.output
-    cost = prices.least(usage.use, output) if at is None else prices.cost(usage.use, output, at=at)
-    return cost.total
+    # Nearly all prices never changed: then no call needs its time as a date.
+    if call.at is None or len(prices.periods) == 1:
+        return prices.least(usage.use, output).total
+    return prices.cost(usage.use, output, at=moment(call)).total
 
 
 def _shows_cache(session: RecordedSession, pricing: Pricing) -> bool:
