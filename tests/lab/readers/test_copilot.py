@@ -117,3 +117,9 @@ def test_a_recorded_session() -> None:
     assert {call.model for call in session.calls} == {"claude-sonnet-4.6"}
     assert sum(part.kind is Kind.RESULT for part in session.parts) == 68
     assert session.problems == []
+
+
+def test_what_cannot_be_read_of_a_sub_agent_of_which_nothing_is_read_is_named(tmp_path: Path) -> None:
+    session = read(tmp_path, START, user("u", "go"), answer("a", content="x"), result("r", "lost", agent="sub"))
+    assert not session.sidechains
+    assert problems(session) == ["4: a result of the unknown call 'lost'"]

@@ -223,3 +223,11 @@ def test_a_journal_whose_first_line_is_damaged_is_refused(tmp_path: Path) -> Non
     path.write_bytes(path.read_bytes().replace(b'"version":', b'"version":7', 1))
     with pytest.raises(JournalError):
         read_session(path)
+
+
+def test_content_of_an_unknown_kind_is_named(tmp_path: Path) -> None:
+    blocks = [{"type": "text", "text": "Look."}, {"type": "hologram", "beam": "xyzzy"}]
+    session = read(begin(tmp_path, [MessageRecord(message={"role": "user", "content": blocks}), answer(1)]))
+    (problem,) = session.problems
+    assert "hologram" in problem.what
+    assert not session.unread, "its size counts"

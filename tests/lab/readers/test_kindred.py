@@ -171,11 +171,14 @@ def test_an_unknown_line_of_qwen_code_is_named_on_an_abandoned_branch_too(tmp_pa
     assert [(problem.line, problem.what) for problem in session.problems] == [(2, "a line of the unknown type 'memo'")]
 
 
-def test_what_an_unknown_line_adds_to_the_context_of_kimi_code_is_named(tmp_path: Path) -> None:
-    novel = kimi("context.append_note", note="It is late.")
-    (session,) = read_session(write_lines(tmp_path / "s.jsonl", *kimi_lines(), novel))
-    what = "a line of the unknown type 'context.append_note'"
-    assert what in [problem.what for problem in session.problems]
+@pytest.mark.parametrize("kind", ["context.append_note", "memory.recalled"])
+def test_a_line_of_kimi_code_that_may_add_to_the_context_is_named_if_its_type_is_unknown(
+    tmp_path: Path, kind: str
+) -> None:
+    known = [kimi("config.update", profileName="agent"), kimi("plan_mode.enter", id="p")]
+    (session,) = read_session(write_lines(tmp_path / "s.jsonl", *kimi_lines(), *known, kimi(kind, note="It is late.")))
+    unknown = [problem.what for problem in session.problems if "unknown type" in problem.what]
+    assert unknown == [f"a line of the unknown type {kind!r}"]
 
 
 def test_kimi_code_records_everything_twice_and_the_usage_of_a_call_three_times(tmp_path: Path) -> None:

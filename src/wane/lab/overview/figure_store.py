@@ -141,7 +141,8 @@ def _read_all(
     """Yield each file with its figures, or with why it cannot be read, as they come."""
     take_figures = partial(_figures_in, terms=terms, replayed=replayed)
     count = min(workers or cores(), len(sources))
-    chunks = [(source,) for source in sources] if replayed else _chunks_of(sources, count)
+    # A replay takes long, so each goes to a process by itself.
+    chunks = list(zip(sources, strict=True)) if replayed else _chunks_of(sources, count)
     outcomes: Iterable[tuple[tuple[Source, ...], list[_Outcome]]]
     if count > 1:
         listed_prices(terms.price)  # here, as each process would load the list of prices by itself
@@ -169,14 +170,14 @@ def _chunks_of(sources: Sequence[Source], workers: int) -> list[tuple[Source, ..
 
 def _figures_in(sources: Sequence[Source], *, terms: Terms, replayed: bool) -> list[_Outcome]:
     """Return what became of some files."""
+    outcomes: list[_Outcome] = []
     # Only a replay needs the text of results.
     with nullcontext() if replayed else figures_alone():
-        return [_figures_of(source, terms, replayed=replayed) for source in sources]
-
-
-def _figures_of(source: Source, terms: Terms, *, replayed: bool) -> _Outcome:
-    settings = source.modified, terms.budget, terms.price
-    try:
-        return [figures_of(session, *settings, replayed=replayed) for session in read_session(source.path)]
-    except (FormatError, JournalError, MissingExtraError) as error:
-        return Unread.of(source.path, error)
+        for source in sources:
+            settings = source.modified, terms.budget, terms.price
+            try:
+                sessions = read_session(source.path)
+                outcomes.append([figures_of(session, *settings, replayed=replayed) for session in sessions])
+            except (FormatError, JournalError, MissingExtraError) as error:
+                outcomes.append(Unread.of(source.path, error))
+    return outcomes

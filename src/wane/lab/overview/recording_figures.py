@@ -146,8 +146,9 @@ class Calls:
             key = day, row.model, row.cause, row.certainty, row.again is None
             groups.setdefault(key, []).append(row)
             name, *values = _values_of(row)
-            number = _number(name) if name else 0
-            if number:
+            number = 0
+            if name:
+                number = int.from_bytes(blake2b(name.encode(errors="replace"), digest_size=8).digest()) or 1
                 ids.append(number)
             data.append([number, *values])
         packed = b64encode(zlib.compress(dump_json(data), 1)).decode()
@@ -179,11 +180,6 @@ _QUARTER: Final = 900
 def _day(quarter: int) -> date:
     """Return the day of a quarter of an hour since 1970 UTC, in this machine's time zone."""
     return datetime.fromtimestamp(quarter * _QUARTER).astimezone().date()
-
-
-def _number(name: str) -> int:
-    """Return a number of 64 bits for an id; never 0."""
-    return int.from_bytes(blake2b(name.encode(errors="replace"), digest_size=8).digest()) or 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,9 @@ def read(path: Path) -> list[RecordedSession]:
         side = assembly.end()
         if side.parts:
             builder.sidechain(side)
+        else:  # all of it is of unknown kinds
+            for problem in side.problems:
+                builder.problems.add(problem.line, problem.what)
     recorded = session.end()
     for call in usages.values():  # of no answer: such a call wrote a summary or a title
         builder.aside(call)

@@ -342,6 +342,8 @@ class _Fold:
             what = str(error).removeprefix("message 0: ")
             self.builder.problems.add(line, what, "a message that cannot be read", unread=True)
             return
+        for message in messages:
+            self.builder.name_unknown(message, self._format, line)
         self.builder.entitle(title_of(record.message) or "")
         answer = is_model_message(record.message)
         if answer:

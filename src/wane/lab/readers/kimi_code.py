@@ -29,6 +29,14 @@ TITLE: Final = "Kimi Code"
 PLACES: Final = (Place("KIMI_CODE_HOME", ".kimi-code", ("sessions/*/*/agents/main/wire.jsonl",)),)
 
 _MAIN: Final = "main"
+_FAMILIES: Final = frozenset(
+    {
+        *("agent", "config", "context_size", "cron", "forked", "full_compaction", "goal", "llm", "mcp", "metadata"),
+        *("micro_compaction", "permission", "plan_mode", "profile", "skill", "swarm_mode", "task", "tools", "turn"),
+        "usage",
+    }
+)
+"""First words of the types of lines that add nothing to the model's context."""
 _Line = tuple[int, Mapping[str, Any]]
 
 
@@ -137,7 +145,7 @@ class _Assembly:
                 self._builder.system_tokens = chars(compact(data.get("tools")))
             elif kind == "profile.bind" and (prompt := text(data.get("systemPrompt"))):
                 self._builder.add(Part(Kind.SYSTEM, prompt))
-            elif kind.startswith("context."):
+            elif kind.startswith("context.") or kind.partition(".")[0] not in _FAMILIES:
                 self._builder.problems.add(line, f"a line of the unknown type {kind!r}")
         self._end_step(None, {})
         self._name_asides()

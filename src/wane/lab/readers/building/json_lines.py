@@ -6,13 +6,11 @@ import errno
 import gzip
 import io
 import json
-import os
 import stat
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
@@ -135,16 +133,10 @@ def first_bytes(path: Path) -> bytes:
     Raises:
         OSError: if it cannot be read, or is no file: a pipe or a device could block, or never end.
     """
-    status = os.stat(path)
+    status = path.stat()
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         raise OSError(errno.EINVAL, "it is a pipe or a device, not a file")
-    return _read_beginning(path, status.st_ino, status.st_mtime_ns, status.st_size)
-
-
-@lru_cache(maxsize=8)
-def _read_beginning(path: Path, *_stamp: int) -> bytes:
-    """Return the bytes at the start of a file; each step of a reading asks for them, so that they are kept."""
-    with open(path, "rb", buffering=0) as file:
+    with path.open("rb", buffering=0) as file:
         return file.read(_FIRST_BYTES)
 
 
