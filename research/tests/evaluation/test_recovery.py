@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -40,13 +42,40 @@ def folders(tmp_path: Path) -> tuple[Path, Path, Path]:
     return tmp_path / "traces", tmp_path / "tasks", tmp_path / "new"
 
 
+def read_script(task: Path) -> str:
+    return command(parse((task / "environment" / "Dockerfile").read_text()).stages[-1].steps[-1])
+
+
+def read_replay(task: Path) -> list[str]:
+    return [line for line in read_script(task).splitlines() if line.startswith("timeout ")]
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc")
+@pytest.mark.parametrize("signal", ["TERM", "KILL"])
+def test_a_replayed_command_that_ends_what_holds_a_word_does_not_end_the_replay(
+    folders: tuple[Path, Path, Path], tmp_path: Path, signal: str
+) -> None:
+    word = f"word-of-this-test-{tmp_path.name}"
+    # As `pkill -f` does, and not every machine has that.
+    kill = f"for p in /proc/[0-9]*; do grep -q {word} $p/cmdline && kill -{signal} ${{p#/proc/}}; done"
+    calls = [{"arguments": {"command": text}} for text in (kill, f"echo {word} >{tmp_path}/after; exit 3")]
+    steps = [{"source": "agent", "message": "", "tool_calls": calls}]
+    (folders[0] / "0a1b2c3d-build-it__Xy12" / "agent" / "trajectory.json").write_text(json.dumps({"steps": steps}))
+    write_recovery(*folders, "none")
+
+    done = subprocess.run(
+        ["sh", "-c", read_script(folders[2] / "build-it")], env={**os.environ, "TMPDIR": str(tmp_path)}, check=False
+    )
+    assert done.returncode == 0
+    assert (tmp_path / "after").read_text() == f"{word}\n"
+    assert not list(tmp_path.glob("tmp.*"))
+
+
 def test_a_failed_attempt_is_replayed_in_the_environment(folders: tuple[Path, Path, Path]) -> None:
     assert write_recovery(*folders, "none") == ("build-it",)
     new = folders[2] / "build-it"
-    replay = command(parse((new / "environment" / "Dockerfile").read_text()).stages[-1].steps[-1])
-    assert replay.splitlines() == [
-        """timeout 15 bash -lc 'echo '"'"'it is'"'"' >/app/a' </dev/null >/dev/null 2>&1 || true""",
-        "true",
+    assert read_replay(new) == [
+        """timeout 15 bash -lc 'echo '"'"'it is'"'"' >/app/a' </dev/null >/dev/null 2>&1 || true"""
     ]
     assert "docker_image" not in (new / "task.toml").read_text()
     told = (new / "instruction.md").read_text()
@@ -70,8 +99,7 @@ def test_an_attempt_is_followed_through_its_files_and_what_they_copied_is_replay
         (logs / name).write_text(json.dumps({"steps": [*copied, steps[-1]], **following}))
     write_recovery(*folders, "full")
     new = folders[2] / "build-it"
-    replay = command(parse((new / "environment" / "Dockerfile").read_text()).stages[-1].steps[-1])
-    assert [line.split("'")[1] for line in replay.splitlines()[:-1]] == ["make 0", "make 1", "make 2"]
+    assert [line.split("'")[1] for line in read_replay(new)] == ["make 0", "make 1", "make 2"]
     assert (new / "instruction.md").read_text().count("step 0") == 1
     (logs / files[2]).unlink()
     with pytest.raises(ConfigError, match=r"trajectory\.cont-2\.json cannot be read"):
@@ -130,7 +158,6 @@ def test_attempts_of_the_first_harness_are_read(folders: tuple[Path, Path, Path]
             (episode / "response.json").write_text(json.dumps({"explanation": "I build.", "commands": commands}))
         (folder / "results.json").write_text(json.dumps({"task_id": "build-it", "is_resolved": resolved}))
     assert write_recovery(traces, tasks, target, "full") == ("build-it",)
-    replay = command(parse((target / "build-it" / "environment" / "Dockerfile").read_text()).stages[-1].steps[-1])
-    assert [shlex.split(line)[4] for line in replay.splitlines()[:-1]] == ["cd src", "make"]
+    assert [shlex.split(line)[4] for line in read_replay(target / "build-it")] == ["cd src", "make"]
     told = (target / "build-it" / "instruction.md").read_text()
     assert told.index("I build.") < told.index("src: no such folder") < told.index("Build it.")

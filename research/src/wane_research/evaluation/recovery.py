@@ -31,6 +31,7 @@ An earlier attempt at this task failed, and the environment is as that attempt l
 another way.
 """
 _END: Final = "END_OF_REPLAY"
+_END_OF_SCRIPT: Final = "END_OF_COMMANDS"
 _POINTER: Final = "version https://git-lfs.github.com/"
 _KEY: Final = re.compile(r"C-\w")  # as tmux names a key, which types nothing
 _TRIAL: Final = re.compile(r"^(?:[0-9a-f]{6,}-)?(?P<task>.+?)__\w+$")
@@ -169,9 +170,13 @@ def _replay(name: str, commands: Sequence[str]) -> str:
     lines = [
         f"timeout {SECONDS} bash -lc {shlex.quote(command)} </dev/null >/dev/null 2>&1 || true" for command in commands
     ]
-    if any(line == _END for command in lines for line in command.split("\n")):
-        raise ConfigError(f"{name}: a command holds a line {_END}, which ends the replay")
-    return "\n".join([f"RUN <<'{_END}'", *lines, "true", _END, ""])
+    if any(line in (_END, _END_OF_SCRIPT) for command in lines for line in command.split("\n")):
+        raise ConfigError(f"{name}: a command holds a line {_END} or {_END_OF_SCRIPT}, which ends the replay")
+    # In Docker the shell of a RUN is the first process, which nothing ends. Elsewhere a `pkill -f` would end it, as
+    # its arguments hold all commands: so another takes its place, whose arguments name a file.
+    script = ['rm -f "$0"', "trap : TERM HUP INT", *lines, "true"]
+    opening = [f"RUN <<'{_END}'", "script=$(mktemp)", f"cat >\"$script\" <<'{_END_OF_SCRIPT}'"]
+    return "\n".join([*opening, *script, _END_OF_SCRIPT, 'exec sh "$script"', _END, ""])
 
 
 def _commands(steps: list[dict[str, Any]]) -> Iterator[str]:
