@@ -11,7 +11,8 @@ The agent is real, and so are the files that it reads and edits. A script is its
 patch touches and, for Linux, what a developer would look up; and it applies the patch, edit by edit. It edits only what
 it sees: if the lines, or names that an earlier step wrote, are not in view, it reads them first. The tree must be that
 of the reference solutions in the end. Only `kernel` builds and runs anything: the agent's shell builds the kernel in
-the step `kernel` and boots it with the validation in the step `qemu`. That needs what the study's Dockerfile installs.
+the step `kernel` and boots it with the validation in the step `qemu`. That needs what the study's Dockerfile installs,
+and SOURCE at /app/linux, which the validation names.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ STEPS: Final = {
     "redis": ("novalues", "memory-profiler", "tests"),
     "excalidraw": ("color-wheel", "callout", "pages"),
 }
+PLACE: Final = Path("/app/linux")  # where the study has its source
 PRICES: Final = (MODEL, "openai:gpt-5.4")
 
 FREE: Final = 80_000
@@ -449,9 +451,9 @@ def check_command(build: Path, step: str) -> None:
 
 def tell_of_kernels(source: Path) -> None:
     """Print the same with a kernel that is built within the session, and what the validation says of it."""
+    if not (PLACE.exists() and PLACE.samefile(source)):
+        raise SystemExit(f"{source} must be {PLACE}, or a link there must lead to it: the validation names it")
     code = read_step("linux", "syscall").lines
-    names = [f"{group} ({len(names)})" for group, names in NAMES.items()]
-    columns = ["", "compares", "budget", "view", *names, f"lines of code ({len(code)})", "answers", "read again"]
 
     def rows() -> Iterator[list[object]]:
         for strategy in ("cwl", "compact"):
@@ -459,7 +461,7 @@ def tell_of_kernels(source: Path) -> None:
             for budget in (FREE, play_between(source, free).case.budget):
                 yield build_kernel(source, replace(free.case, budget=budget), code)
 
-    print_table([*columns, "minutes", "kernel", "validation"], rows(), words=2)
+    print_table([*name_columns(code), "minutes", "kernel", "validation"], rows(), words=2)
 
 
 def build_kernel(source: Path, case: Case, code: set[str]) -> list[object]:
@@ -478,8 +480,6 @@ def tell_of_linux(source: Path) -> None:
     """Print what of the system call is in view when the step `proc` begins."""
     code = read_step("linux", "syscall").lines
     ways = [("cwl", False), ("paper", False), ("compact", False), ("compact", True)]
-    names = [f"{group} ({len(names)})" for group, names in NAMES.items()]
-    columns = ["", "compares", "budget", "view", *names, f"lines of code ({len(code)})", "answers", "read again"]
 
     def rows() -> Iterator[list[object]]:
         for compares in (False, True):
@@ -488,7 +488,13 @@ def tell_of_linux(source: Path) -> None:
                 yield linux_row(free, code)
                 yield linux_row(play_between(source, free), code)
 
-    print_table(columns, rows(), words=2)
+    print_table(name_columns(code), rows(), words=2)
+
+
+def name_columns(code: set[str]) -> list[str]:
+    """The columns of `linux_row`."""
+    names = [f"{group} ({len(names)})" for group, names in NAMES.items()]
+    return ["", "compares", "budget", "view", *names, f"lines of code ({len(code)})", "answers", "read again"]
 
 
 def play_between(source: Path, free: Player) -> Player:
