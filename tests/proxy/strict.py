@@ -12,6 +12,7 @@ from tests.proxy.world import AnthropicClient, Upstream
 from wane import Kind
 from wane.core import OWN_TOOLS
 from wane.proxy.wire.gemini.gemini_wire import GeminiWire
+from wane.scripted.sight import words_of
 from wane.testing import Call, Reply, Request
 from wane.testing.gemini import Gemini
 from wane.testing.rules import DEEPSEEK, DEEPSEEK_V4, GEMINI, GEMINI_CHAT, MISTRAL, OPENROUTER, TEMPLATE, Rule
@@ -51,12 +52,13 @@ class Reckless(Worker):
 def _has_spoken(request: Request) -> bool:
     """Whether the latest answer has a text and calls of Wane's own alone, so that the model may have nothing to add.
 
-    Not in Responses, where the scripted server seals the reasoning ahead of the text, as no server with templates does.
+    Where the user has said something since, it has. Not in Responses, where the scripted server seals the reasoning
+    ahead of the text, as no server with templates does.
     """
     if request.api == "openai-responses":
         return False
     behind = list(request.parts)
-    while behind and behind[-1].kind in (Kind.RESULT, Kind.USER, Kind.NOTICE):
+    while behind and behind[-1].kind in (Kind.RESULT, Kind.USER, Kind.NOTICE) and not words_of(behind[-1]):
         behind.pop()
     own = 0
     while behind and behind[-1].kind is Kind.CALL and behind[-1].tool in OWN_TOOLS:
