@@ -316,7 +316,7 @@ class Prices:
     def least(self, use: CacheUse, output: int) -> Cost:
         """Return the least that a call costs, whenever it was made; see `cost`."""
         costs = [_cost(_tier(period.tiers, use.total), use, output) for period in self.periods]
-        return costs[0] if len(costs) == 1 else min(costs, key=lambda cost: cost.total)
+        return min(costs, key=lambda cost: cost.total)
 
     def least_of_sum(self, use: CacheUse, output: int, at: float | None) -> Cost:
         """Return the least that several calls cost, given the sums of their tokens; `at` is a time in seconds."""

@@ -81,7 +81,7 @@ def two_providers(folder: Path) -> list[Path]:
     other = write_session(folder / "other.jsonl", 1, BROKEN)
     lines: list[dict[str, Any]] = json.loads(other.read_text())
     for line in lines:
-        # With the same ids it were a fork, whose copied calls count once.
+        # With the same ids it would be a fork, whose copied calls count once.
         line |= {key: f"other {line[key]}" for key in ("id", "parentId") if line.get(key)}
         message = line.get("message", {})
         if message.get("role") == "assistant":

@@ -1,4 +1,4 @@
-"""What broke the cache of recorded sessions, by a count of one's own, which shares no code with Wane's."""
+"""What broke the cache of recorded sessions, counted by code that shares nothing with Wane's."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import pytest
 from tests.lab.test_overview import RATES, SHARED, lines_of, needs_sessions, rows_in
 
 SMALLEST: Final = 1_024
-"""Tokens that a break may hold and be none: the steps of caches hide them."""
-
+"""Up to so many tokens paid again are no break: caches hold a prefix in steps, and the last one may be missing."""
 
 _NOT_RECORDED: Final = ("", "reported")
+"""Causes that do not follow from what the client recorded: none was found, or the provider told it."""
 
 
 @dataclass
@@ -153,7 +153,7 @@ def dollars_for(request: Request, again: int) -> float:
     [path for agent in ("claude-code", "codex") for path in sorted(SHARED.glob(f"{agent}/*.jsonl"))],
     ids=lambda path: path.stem,
 )
-def test_what_broke_the_cache_by_a_count_of_ones_own(path: Path) -> None:
+def test_what_broke_the_cache_is_what_an_independent_count_finds(path: Path) -> None:
     read: Any = requests_of_claude_code if path.parent.name == "claude-code" else requests_of_codex
     own = [entry for requests in read(path) if requests for entry in broken(requests)]
     rows = [row for row in rows_in(path) if row.cause]

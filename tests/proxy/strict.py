@@ -52,8 +52,8 @@ class Reckless(Worker):
 def _has_spoken(request: Request) -> bool:
     """Whether the latest answer has a text and calls of Wane's own alone, so that the model may have nothing to add.
 
-    Where the user has said something since, it has. Not in Responses, where the scripted server seals the reasoning
-    ahead of the text, as no server with templates does.
+    False once the user has said something since, which the model must answer. False in Responses, too, where the
+    scripted server seals the reasoning ahead of the text, as no server with templates does.
     """
     if request.api == "openai-responses":
         return False

@@ -12,12 +12,13 @@ from wane.core.policy import Overflow, Prologue
 from wane.flags import Flag, read_by
 
 VERSION: Final = Flag("--version", "Print the version and exit.")
+HELP: Final = Flag("-h, --help", "Show this help and exit.")
+
 DEFAULT_WINDOW: Final = 200_000
 """Window of which a budget in percent is a share, if none is given."""
 
 PRICE: Final = "anthropic:claude-sonnet-4-5"
 """The model whose prices apply if a session recorded none with known prices."""
-HELP: Final = Flag("-h, --help", "Show this help and exit.")
 
 Json: TypeAlias = Annotated[bool, Flag("--json", "Print JSON instead of tables.")]
 Full: TypeAlias = Annotated[bool, Flag("--full", "Show all rows of long tables, and texts in full.")]

@@ -652,13 +652,13 @@ class TurnReader(OrderReader):
         super().__init__()
         self._unsent = False  # whether the latest answer says nothing and cannot be sent
         self._ahead: tuple[bool, str | None] = True, None  # what was read ahead of the latest answer without calls
-        self._demands, self._joins, self._either = demands, joins, either
+        self._demands, self._joins, self._either, self._joins_turns = demands, joins, either, joins_turns
         self._exchanged: list[int] = []  # calls and results since the latest turn of the user or answer without calls
         self._parting: list[int] = []  # the items of the turn's latest answer without calls that keep it one
         self._thoughts: list[int] = []  # reasoning of the latest answer that ended its message
         self._open_thoughts: list[int] = []  # of these, what no other item has followed yet
         self._alone: list[int] = []  # the latest answer, if it is reasoning alone
-        self._joins_turns, self._may_join = joins_turns, False  # the latter: whether the next turn joins the latest
+        self._may_join = False  # whether a turn of the user that comes next joins the latest one
         self._own = OwnWords()
         self._own_calls: set[str | None] = set()  # the ids of the latest calls of Wane's own that came alone
 
@@ -698,10 +698,10 @@ class TurnReader(OrderReader):
             counts, self._own_calls = False, {item.call_id for item in items}
         elif items and all(item.kind is Kind.RESULT and item.call_id in self._own_calls for item in items):
             counts = False
-        is_turn = speaker == "user" and all(item.kind is not Kind.RESULT for item in items)
-        if counts and not (is_turn and self._may_join):
-            self.read(speaker)
         if counts:
+            is_turn = speaker == "user" and all(item.kind is not Kind.RESULT for item in items)
+            if not (is_turn and self._may_join):
+                self.read(speaker)
             self._may_join = is_turn and self._joins_turns
         if self._joins:
             self._couple_thoughts(items, first)

@@ -66,10 +66,12 @@ class FigureStore(FileStore):
 
 
 _BATCH: Final = 64
-"""Files whose figures are kept at once, at least, so that what an interrupted report has read stays."""
+"""The most files that a process reads at once. Figures are kept whenever those of as many files are there, so that what
+an interrupted report has read stays."""
 
 _CHUNK: Final = 8_000_000
-"""Bytes of small files that a process reads at once: each message between processes takes as long as a small file."""
+"""The most bytes of small files that a process reads at once: a message between processes takes as long as reading a
+small file."""
 
 _Outcome = list[SessionFigures] | Unread
 """The figures of the sessions in a file, or why it cannot be read."""
@@ -142,7 +144,7 @@ def _read_all(
     take_figures = partial(_figures_in, terms=terms, replayed=replayed)
     count = min(workers or cores(), len(sources))
     # A replay takes long, so each goes to a process by itself.
-    chunks = list(zip(sources, strict=True)) if replayed else _chunks_of(sources, count)
+    chunks = [(source,) for source in sources] if replayed else _chunks_of(sources, count)
     outcomes: Iterable[tuple[tuple[Source, ...], list[_Outcome]]]
     if count > 1:
         listed_prices(terms.price)  # here, as each process would load the list of prices by itself
@@ -176,8 +178,8 @@ def _figures_in(sources: Sequence[Source], *, terms: Terms, replayed: bool) -> l
         for source in sources:
             settings = source.modified, terms.budget, terms.price
             try:
-                sessions = read_session(source.path)
-                outcomes.append([figures_of(session, *settings, replayed=replayed) for session in sessions])
+                # The sessions have no name, so that they are gone when the next file is read.
+                outcomes.append([figures_of(one, *settings, replayed=replayed) for one in read_session(source.path)])
             except (FormatError, JournalError, MissingExtraError) as error:
                 outcomes.append(Unread.of(source.path, error))
     return outcomes

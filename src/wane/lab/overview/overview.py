@@ -284,7 +284,7 @@ def _paid_calls(calls: Calls, repeated: set[int], seen: set[int]) -> Iterable[Ca
     if repeated.isdisjoint(calls.ids):
         return calls.groups
     if seen.issuperset(calls.ids) and len(calls.ids) == sum(row.calls for row in calls.groups):
-        return ()  # a copy, whose calls need not be unpacked
+        return ()  # Every call has an id, and none is new: a copy, which need not be unpacked.
     own = []
     for number, row in calls.rows():
         if number in repeated:

@@ -145,7 +145,7 @@ class _Assembly:
                 self._builder.system_tokens = chars(compact(data.get("tools")))
             elif kind == "profile.bind" and (prompt := text(data.get("systemPrompt"))):
                 self._builder.add(Part(Kind.SYSTEM, prompt))
-            elif kind.startswith("context.") or kind.partition(".")[0] not in _FAMILIES:
+            elif kind.partition(".")[0] not in _FAMILIES:
                 self._builder.problems.add(line, f"a line of the unknown type {kind!r}")
         self._end_step(None, {})
         self._name_asides()

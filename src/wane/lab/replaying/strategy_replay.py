@@ -130,19 +130,13 @@ class Pricing:
 
         No strategy changes it: what an advisor read is not known but by its tokens.
         """
-        fees = call.usage.fees if call.usage is not None else 0.0
-        if not fees and not call.samplings:
-            return _NO_COST
-        total = Cost(fee=fees)
+        total = Cost(fee=call.usage.fees if call.usage is not None else 0.0)
         for sampling in call.samplings:
             prices, usage = self.prices_for(sampling), sampling.usage
             if prices is None or usage is None:
                 return None
             total += prices.cost(usage.use, usage.output or 0, at=moment(sampling))
         return total
-
-
-_NO_COST: Final = Cost()
 
 
 def _resolve_prices(model: str) -> Prices | None:
