@@ -7,6 +7,7 @@ import fcntl
 import os
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -87,7 +88,9 @@ def type_lines(
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
     environ = {**environ, "TERM": "xterm-256color"}
-    process = subprocess.Popen(command, env=environ, cwd=work, stdin=theirs, stdout=theirs, stderr=theirs)
+    process = subprocess.Popen(
+        command, env=environ, cwd=work, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
     os.close(theirs)
     shown, patience = "", time.monotonic() + 120
     try:
@@ -101,7 +104,7 @@ def type_lines(
             os.write(ours, keys.encode())
         return seen
     finally:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # with what it started
         process.wait()
         os.close(ours)
 
