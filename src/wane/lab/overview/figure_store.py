@@ -143,8 +143,12 @@ def _read_all(
     """Yield each file with its figures, or with why it cannot be read, as they come."""
     take_figures = partial(_figures_in, terms=terms, replayed=replayed)
     count = min(workers or cores(), len(sources))
-    # A replay takes long, so each goes to a process by itself.
-    chunks = [(source,) for source in sources] if replayed else _chunks_of(sources, count)
+    chunks: list[tuple[Source, ...]]
+    if replayed:
+        # A replay takes long, so each goes to a process by itself.
+        chunks = [(source,) for source in sources]
+    else:
+        chunks = _chunks_of(sources, count)
     outcomes: Iterable[tuple[tuple[Source, ...], list[_Outcome]]]
     if count > 1:
         listed_prices(terms.price)  # here, as each process would load the list of prices by itself
@@ -179,7 +183,8 @@ def _figures_in(sources: Sequence[Source], *, terms: Terms, replayed: bool) -> l
             settings = source.modified, terms.budget, terms.price
             try:
                 # The sessions have no name, so that they are gone when the next file is read.
-                outcomes.append([figures_of(one, *settings, replayed=replayed) for one in read_session(source.path)])
+                figures = [figures_of(session, *settings, replayed=replayed) for session in read_session(source.path)]
+                outcomes.append(figures)
             except (FormatError, JournalError, MissingExtraError) as error:
                 outcomes.append(Unread.of(source.path, error))
     return outcomes
