@@ -181,7 +181,8 @@ class ContextLifecycle(HostMarks):
 
     def _note_context(self, context: RunContextWrapper[Any], _agent: object) -> bool:
         """Remember the context of a run, which no model gets; the SDK asks it whether a tool is enabled."""
-        self._contexts.add(context)
+        with self._lock:  # another thread may be passing through them
+            self._contexts.add(context)
         return True
 
     def _without_tools(self, arguments: Arguments) -> Arguments:

@@ -94,7 +94,8 @@ class _Window(Adapter[Message]):
 
     def __init__(self, state: Any) -> None:
         self.state = weakref.ref(state)
-        _windows[str(state.id)] = self
+        with _lock:  # another thread may be passing through them
+            _windows[str(state.id)] = self
         weakref.finalize(state, lambda _: None, self)  # keeps the window alive until then
         self._settings: ContextLifecycle | None = None
         self._conversation: Conversation[Message] | None = None

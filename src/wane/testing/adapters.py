@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
-from threading import Barrier
+from threading import Barrier, BrokenBarrierError
 from typing import Any, ClassVar, Final, Protocol
 from unittest import SkipTest
 
@@ -486,16 +486,18 @@ class AdapterContract(ABC):
         """All say the same under the same ids and names of episodes, which is the hardest to keep apart."""
         self._needs("threads")
         alone = [conversation_of(request) for request in self._run().requests]
-        start = Barrier(3)
+        start, errors = Barrier(3), list[BaseException]()
 
         def live(thread: Thread) -> None:
             try:
                 for n in range(TURNS):
                     start.wait()
                     assert thread.turn(prompt_of(n)) == f"Done {n}."
-            except BaseException:
+            except BrokenBarrierError:
+                pass  # another one failed
+            except BaseException as error:
+                errors.append(error)  # raised when all have ended
                 start.abort()  # the others would wait for it
-                raise
 
         with ExitStack() as stack, ThreadPoolExecutor(start.parties) as pool:
             adapter, threads, providers = None, list[Thread](), list[Served]()
@@ -505,6 +507,8 @@ class AdapterContract(ABC):
                 threads.append(self.begin(served.url, adapter))
                 providers.append(served)
             list(pool.map(live, threads))
+        if errors:
+            raise errors[0]
         for served in providers:
             assert not served.refusals, served.refusals
             assert [conversation_of(request) for request in served.requests] == alone

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import threading
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from agents import (
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
     RunConfig,
+    RunContextWrapper,
     Runner,
     SQLiteSession,
     function_tool,
@@ -176,6 +178,30 @@ def test_runs_at_once_whose_calls_are_numbered_alike_recall_their_own(stream: bo
 
     asyncio.run(all_of_them())
     assert all(f"I am number {number}." in results(model)[0] for number, model in enumerate(models))
+
+
+def test_a_run_that_begins_while_another_looks_for_rejections_disturbs_none() -> None:
+    lifecycle = ContextLifecycle(budget="80k")
+    agent = lifecycle.equip(Agent("a", model=ScriptedModel([[assistant_message("Done.")]])))
+    (delimiter,) = lifecycle.tools
+    assert not isinstance(delimiter.is_enabled, bool)
+    begin, begun = delimiter.is_enabled, list[RunContextWrapper[Any]]()
+
+    class Asked(RunContextWrapper[Any]):
+        def get_rejection_message(self, *args: Any, **named: Any) -> str | None:
+            begun.append(RunContextWrapper(None))
+            other = threading.Thread(target=begin, args=(begun[-1], agent))
+            other.start()
+            other.join(0.2)  # it may have to wait for this
+            return super().get_rejection_message(*args, **named)
+
+    earlier = [Asked(None), Asked(None)]
+    for context in earlier:
+        begin(context, agent)
+    call = {"type": "function_call", "call_id": "c0", "name": "read", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c0", "output": "What?"}
+    assert run(agent, [{"role": "user", "content": "Go."}, call, output]).final_output == "Done."
+    assert begun
 
 
 def test_a_handoff_goes_on_in_the_same_window() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,7 @@ from openhands.sdk import (
 )
 from openhands.sdk import Message as ModelMessage
 from openhands.sdk.context.condenser import LLMSummarizingCondenser
+from openhands.sdk.context.view import View
 from openhands.sdk.conversation.state import ConversationExecutionStatus
 from openhands.sdk.event import (
     ActionEvent,
@@ -58,7 +60,7 @@ from wane.conversation.events import PassRan, UsageObserved
 from wane.core import Kind, Policy
 from wane.core.errors import FormatError
 from wane.formats.message_format import Part
-from wane.integrations.openhands import ContextLifecycle, OpenHandsFormat
+from wane.integrations.openhands import ContextLifecycle, DelimiterTool, OpenHandsFormat
 from wane.testing import Call, Reply, ScriptedServer, adapters
 
 
@@ -329,6 +331,28 @@ def test_a_condenser_without_the_tools_is_said(tmp_path: Path) -> None:
         with pytest.warns(UserWarning, match="lifecycle.equip"):
             conversation.run()
     assert server.requests[0].texts(Kind.USER) == ("Go.",)
+
+
+@pytest.mark.filterwarnings("ignore:.*lifecycle.equip")
+def test_conversations_that_begin_in_a_thread_disturb_no_request_in_another() -> None:
+    class State:
+        view = None
+
+        def __init__(self, number: int) -> None:
+            self.id = f"thread-{number}"
+
+    states = [State(number) for number in range(300)]
+    beginning = threading.Thread(target=lambda: [DelimiterTool.create(state) for state in states])
+    lifecycle, view = ContextLifecycle(), View.model_construct(events=[])
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        beginning.start()
+        while beginning.is_alive():
+            assert lifecycle.condense(view) is view
+    finally:
+        sys.setswitchinterval(interval)
+        beginning.join()
 
 
 def test_a_fork_goes_on_with_the_same_view_and_a_window_of_its_own(tmp_path: Path) -> None:
